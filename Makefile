@@ -1,0 +1,27 @@
+# `make demo` shows it, `make test` proves it, `make lint` keeps it readable. Each sets up .venv first, once.
+PYTHON ?= python3
+VENV := .venv
+READY := $(VENV)/ready
+
+.PHONY: demo test lint clean
+
+demo: $(READY)
+	$(VENV)/bin/scissorhands demo --overwrite
+
+test: $(READY)
+	$(VENV)/bin/ruff check .
+	$(VENV)/bin/mypy
+	$(VENV)/bin/pytest
+
+lint: $(READY)
+	$(VENV)/bin/ruff format .
+	$(VENV)/bin/ruff check --fix .
+	$(VENV)/bin/mypy
+
+clean:
+	rm -rf $(VENV)
+
+$(READY): pyproject.toml constraints.txt
+	$(PYTHON) -m venv $(VENV)
+	$(VENV)/bin/pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[dev]'
+	touch $@

@@ -1,0 +1,51 @@
+"""One base class for everything a user can mend, and its few children."""
+
+from collections.abc import Iterable
+from difflib import get_close_matches
+
+
+class ScissorhandsError(Exception):
+    """A mistake that its message, one line, tells how to mend."""
+
+
+class SettingError(ScissorhandsError):
+    """A setting is unknown, of the wrong type, or breaks its rule."""
+
+
+class DataError(ScissorhandsError):
+    """A data set, or the description of what to forget in it, cannot be used."""
+
+
+class ModelError(ScissorhandsError):
+    """A model cannot be built, loaded, or used with this data."""
+
+
+class RunError(ScissorhandsError):
+    """A run folder cannot be read or written."""
+
+
+class ReferenceMissing(ScissorhandsError):
+    """A comparison was asked for without anything to compare with."""
+
+
+def listed(names: Iterable[str], most: int = 12) -> str:
+    """The names in a row, the middle left out where they are many.
+
+    >>> listed("abcdefghij", most=4)
+    'a, b, c, … j'
+    """
+    names = list(names)
+    return ", ".join(names) if len(names) <= most else f"{', '.join(names[: most - 1])}, … {names[-1]}"
+
+
+def did_you_mean(name: str, known: Iterable[str]) -> str:
+    """The end of a message about an unknown name: the nearest known one, and all of them.
+
+    >>> did_you_mean("retrian", ["finetune", "retrain"])
+    "Did you mean 'retrain'? Known: finetune, retrain."
+    """
+    known = list(known)
+    lowered = {other.lower(): other for other in known}
+    near = get_close_matches(name.lower(), lowered, n=1)
+    hint = f"Did you mean '{lowered[near[0]]}'? " if near else ""
+    return f"{hint}Known: {listed(known)}."

@@ -1,0 +1,94 @@
+"""What to forget, in one string that a person can type."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+import torch
+from torch import Tensor
+
+from .errors import DataError, did_you_mean, listed
+from .randomness import generator
+from .records import Records
+from .where import matches
+
+
+@dataclass(frozen=True)
+class Forget:
+    """Says what to forget: `random:10%`, `random:500`, `class:3`, `class:cat,dog`, `ids:FILE`, `where:age > 30`."""
+
+    text: str
+
+    def __post_init__(self) -> None:
+        kind, colon, rest = self.text.partition(":")
+        if not colon or not rest.strip():
+            raise DataError(f"'{self.text}' does not say what to forget. Write for example random:10%, class:3, ids:FILE.")
+        if kind not in _KINDS:
+            raise DataError(f"cannot forget by '{kind}'. {did_you_mean(kind, _KINDS)}")
+
+    def ids(self, records: Records, among: Tensor, seed: int = 0) -> Tensor:
+        """The numbers of the records to forget, sorted, out of those that the model was trained on (`among`)."""
+        kind, _, rest = self.text.partition(":")
+        chosen = _KINDS[kind](rest.strip(), records, among, seed)
+        if len(chosen) == 0:
+            raise DataError(f"'{self.text}' matches none of the {len(among)} training records.")
+        if len(chosen) == len(among):
+            raise DataError(f"'{self.text}' matches all {len(among)} training records, which leaves nothing to retain.")
+        return chosen.sort().values
+
+
+def _random(text: str, records: Records, among: Tensor, seed: int) -> Tensor:
+    try:
+        count = round(float(text[:-1]) / 100 * len(among)) if text.endswith("%") else int(text)
+    except (ValueError, OverflowError):
+        raise DataError(f"'random:{text}' wants a number of records or a percentage: random:500 or random:10%.") from None
+    if not 0 < count <= len(among):
+        raise DataError(f"'random:{text}' asks for {count} of {len(among)} training records.")
+    return among[torch.randperm(len(among), generator=generator(seed, "forget"))[:count]]
+
+
+def _class(text: str, records: Records, among: Tensor, seed: int) -> Tensor:
+    labels = records.labels[among]
+    names = list(records.classes) or [str(i) for i in range(int(records.labels.max()) + 1)]
+    chosen = torch.tensor([_index(part.strip(), names) for part in text.split(",")])
+    return among[torch.isin(labels, chosen)]
+
+
+def _index(name: str, names: list[str]) -> int:
+    if name in names:
+        return names.index(name)
+    if name.isdecimal() and int(name) < len(names):
+        return int(name)
+    numbered = listed(n if n == str(i) else f"{n} ({i})" for i, n in enumerate(names))
+    hint = did_you_mean(name, names).split("Known:")[0]
+    raise DataError(f"'class:{name}' names no class of this data, which has {len(names)}. {hint}Known: {numbered}.")
+
+
+def _ids(text: str, records: Records, among: Tensor, seed: int) -> Tensor:
+    try:
+        lines = Path(text).read_text(encoding="utf-8").split()
+    except (OSError, UnicodeDecodeError) as error:
+        raise DataError(f"cannot read the ids in '{text}': {getattr(error, 'strerror', None) or error}.") from None
+    seen: set[int] = set()
+    trained = set(among.tolist())
+    for line in lines:
+        if not line.isdecimal() or int(line) >= len(records):
+            raise DataError(f"'{line[:40]}' in '{text}' is no id: ids are whole numbers from 0 to {len(records) - 1}.")
+        if int(line) in seen:
+            raise DataError(f"id {int(line)} stands twice in '{text}'.")
+        if int(line) not in trained:
+            raise DataError(f"id {int(line)} in '{text}' was held out, so the model was never trained on it.")
+        seen.add(int(line))
+    return torch.tensor(sorted(seen), dtype=torch.int64)
+
+
+def _where(text: str, records: Records, among: Tensor, seed: int) -> Tensor:
+    return among[torch.from_numpy(matches(text, records.column))[among]]
+
+
+_KINDS: dict[str, Callable[[str, Records, Tensor, int], Tensor]] = {
+    "random": _random,
+    "class": _class,
+    "ids": _ids,
+    "where": _where,
+}

@@ -1,0 +1,72 @@
+"""Images as uint8 tensors: decoding them, and augmenting a whole batch at once."""
+
+import io
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+import torch
+import torch.nn.functional as F
+from PIL import Image, UnidentifiedImageError
+from torch import Tensor
+
+from .errors import DataError, did_you_mean
+from .records import Augment
+
+
+def decode(encoded: Mapping[str, Any], record: int, size: tuple[int, int] | None, grey: bool | None) -> Tensor:
+    """One image (its bytes, or the path to it) as channels × height × width.
+
+    With a size it is resized to height × width. `grey` says how many channels to expect, or that either will do.
+    """
+    try:
+        image: Image.Image = Image.open(io.BytesIO(encoded["bytes"]) if encoded["bytes"] else encoded["path"])
+        image.load()
+    except (OSError, UnidentifiedImageError, TypeError, AttributeError) as error:
+        raise DataError(f"record {record} is not a readable image: {error}.") from None
+    is_grey = image.mode in ("1", "L")
+    if grey and not is_grey:
+        raise DataError(f"record {record} has colours while the first record is grey: convert the images to one kind.")
+    image = image.convert("L" if (is_grey if grey is None else grey) else "RGB")
+    if size and image.size != size[::-1]:
+        image = image.resize(size[::-1], Image.Resampling.BILINEAR)
+    pixels = torch.from_numpy(np.array(image))
+    return pixels[None] if pixels.dim() == 2 else pixels.permute(2, 0, 1)
+
+
+def flip(images: Tensor, draw: torch.Generator) -> Tensor:
+    """Each image mirrored left to right, or not, by the toss of a coin."""
+    coin = torch.rand(len(images), generator=draw) < 0.5
+    return torch.where(coin[:, None, None, None], images.flip(-1), images)
+
+
+def crop(images: Tensor, draw: torch.Generator) -> Tensor:
+    """Each image shifted at random by up to an eighth of its size, with zeros where it left."""
+    n, channels, height, width = images.shape
+    pad_y, pad_x = height // 8, width // 8
+    padded = F.pad(images, (pad_x, pad_x, pad_y, pad_y))
+    rows = torch.randint(2 * pad_y + 1, (n, 1), generator=draw) + torch.arange(height)
+    columns = torch.randint(2 * pad_x + 1, (n, 1), generator=draw) + torch.arange(width)
+    which = torch.arange(n)[:, None, None, None]
+    channel = torch.arange(channels)[None, :, None, None]
+    return padded[which, channel, rows[:, None, :, None], columns[:, None, None, :]]
+
+
+_AUGMENTATIONS: dict[str, Augment] = {"crop": crop, "flip": flip}
+
+
+def augmentation(names: str) -> Augment | None:
+    """The augmentation named by `crop`, `flip`, `crop,flip` or `none`."""
+    if names == "none":
+        return None
+    for name in names.split(","):
+        if name not in _AUGMENTATIONS:
+            raise DataError(f"there is no augmentation '{name}'. {did_you_mean(name, [*_AUGMENTATIONS, 'none'])}")
+    steps = [_AUGMENTATIONS[name] for name in names.split(",")]
+
+    def augment(images: Tensor, draw: torch.Generator) -> Tensor:
+        for step in steps:
+            images = step(images, draw)
+        return images
+
+    return augment

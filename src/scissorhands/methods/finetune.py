@@ -1,0 +1,27 @@
+"""Fine-tuning (FT)."""
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+from torch import nn
+
+from ..problem import Log, Problem, ignore
+from ..settings import at_least_one, below_one, count, non_negative, positive, setting
+from ..train import descend
+from .method import Method
+
+
+@dataclass(frozen=True, kw_only=True)
+class FineTune(Method):
+    """Trains on the retained data and hopes that the rest fades."""
+
+    paper: ClassVar[str] = "Warnecke et al., 2021"
+
+    epochs: int = setting(10, count, "passes over the retained data")
+    lr: float = setting(0.1, positive, "learning rate")
+    batch_size: int = setting(256, at_least_one, "records in a step")
+    momentum: float = setting(0.9, below_one, "momentum of the gradient")
+    weight_decay: float = setting(5e-4, non_negative, "pull of every weight towards zero")
+
+    def scrub(self, model: nn.Module, problem: Problem, log: Log = ignore) -> None:
+        descend(model, problem, problem.retain, phase="finetune", log=log, **self.to_dict())

@@ -1,0 +1,30 @@
+"""Retraining: the oracle."""
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+from torch import nn
+
+from ..problem import Log, Problem, ignore
+from ..reinit import reset
+from ..settings import at_least_one, below_one, non_negative, one_of, positive, setting
+from ..train import descend
+from .method import Method
+
+
+@dataclass(frozen=True, kw_only=True)
+class Retrain(Method):
+    """Draws the whole model anew and trains it without the forgotten data: the oracle, and the slowest."""
+
+    paper: ClassVar[str] = "the gold standard"
+
+    epochs: int = setting(182, at_least_one, "passes over the retained data")
+    lr: float = setting(0.1, positive, "learning rate at the start")
+    schedule: str = setting("cosine", one_of("cosine", "constant"), "how the learning rate goes on")
+    batch_size: int = setting(256, at_least_one, "records in a step")
+    momentum: float = setting(0.9, below_one, "momentum of the gradient")
+    weight_decay: float = setting(5e-4, non_negative, "pull of every weight towards zero")
+
+    def scrub(self, model: nn.Module, problem: Problem, log: Log = ignore) -> None:
+        reset(model, problem.seed)
+        descend(model, problem, problem.retain, phase="retrain", log=log, **self.to_dict())

@@ -1,0 +1,118 @@
+"""Scissorhands: trim by connection sensitivity, repair by a projected gradient."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from itertools import chain, count as count_from
+from typing import ClassVar
+
+from torch import Tensor, nn
+
+from ..modes import evaluating, still_statistics, training
+from ..problem import Log, Problem, ignore, select, trainable
+from ..projection import guard, overlap, subtract_
+from ..randomness import seeded
+from ..records import Batch
+from ..reinit import INITS, reinitialise, without_norms
+from ..saliency import SALIENCY, gradients, mean_gradient, top_share
+from ..settings import (
+    at_least_one,
+    below_one,
+    count,
+    non_negative,
+    one_of,
+    patterns,
+    positive,
+    positive_share,
+    setting,
+    share,
+    switch,
+)
+from ..train import finite, optimiser
+from .method import Method
+
+
+@dataclass(frozen=True, kw_only=True)
+class Scissorhands(Method):
+    """Draws the weights that matter most to the forgotten data anew, then repairs without relearning it."""
+
+    paper: ClassVar[str] = "Wu & Harandi, ECCV 2024"
+
+    trim: float = setting(0.03, share, "share of the weights that are drawn anew")
+    sample: float = setting(1.0, positive_share, "share of the forget data that the sensitivity is measured on")
+    saliency: str = setting("connection", one_of(*SALIENCY), "what makes a weight matter")
+    init: str = setting("uniform", one_of(*INITS), "how weights are drawn anew")
+    where: str = setting("*", patterns, "which parameters may be trimmed")
+    balance: float = setting(0.05, non_negative, "weight of the forget loss in the repair, the paper's λ")
+    project: bool = setting(True, switch, "keep the repair from lowering the forget loss")
+    guard: str = setting("step", one_of("step", "epoch"), "renew the guarding gradient each step or each epoch")
+    epochs: int = setting(10, count, "passes over the retained data")
+    lr: float = setting(5e-3, positive, "learning rate")
+    batch_size: int = setting(256, at_least_one, "records of each kind in a step")
+    momentum: float = setting(0.9, below_one, "momentum of the gradient")
+    weight_decay: float = setting(5e-4, non_negative, "pull of every weight towards zero")
+
+    def scrub(self, model: nn.Module, problem: Problem, log: Log = ignore) -> None:
+        self._trim(model, problem, log)
+        self._repair(model, problem, log)
+
+    def _trim(self, model: nn.Module, problem: Problem, log: Log) -> None:
+        """Algorithm 1, left: score every weight on the forget data, draw the top share anew."""
+        chosen = without_norms(model, select(model, self.where))
+        sample = problem.sample(problem.forget, self.sample, "trim")
+        scores = SALIENCY[self.saliency](model, problem, chosen, sample, self.batch_size)
+        drawn = reinitialise(model, top_share(scores, self.trim), self.init, problem.seed)
+        log({"phase": "trim", "drawn": drawn, "of": sum(p.numel() for p in chosen.values())})
+
+    def _repair(self, model: nn.Module, problem: Problem, log: Log) -> None:
+        """Algorithm 1, right: descend on the retained data, guarded against the forgotten."""
+        parameters = trainable(model)
+        step = optimiser(parameters.values(), lr=self.lr, momentum=self.momentum, weight_decay=self.weight_decay)
+        steps, done = self.epochs * problem.steps(problem.retain, self.batch_size), 0
+        for epoch in range(self.epochs):
+            reference = self._reference(model, problem)
+            with training(model), seeded(problem.seed, "repair", epoch):
+                for keep, drop in self._pairs(problem, epoch):
+                    loss = problem.loss(model, keep)
+                    gradient = gradients(loss, parameters)
+                    if drop is not None:
+                        self._guard(gradient, self._forget_gradient(model, problem, drop), reference)
+                    for parameter, g in zip(parameters.values(), gradient, strict=True):
+                        parameter.grad = g
+                    step.step()
+                    step.zero_grad()
+                    done += 1
+                    log({"phase": "repair", "epoch": epoch, "step": done, "steps": steps, "loss": finite(loss)})
+
+    def _pairs(self, problem: Problem, epoch: int) -> Iterator[tuple[Batch, Batch | None]]:
+        """One pass over the retained data, each batch with one to forget.
+
+        Guarded by the step, the forget data starts anew when it ends (Algorithm 1). Guarded by the epoch, the rest of
+        the pass is plain fine-tuning (the paper's published code).
+        """
+        passes = count_from() if self.guard == "step" else range(1)
+        drops = chain.from_iterable(
+            problem.batches(problem.forget, self.batch_size, "forget", epoch, again) for again in passes
+        )
+        for keep in problem.batches(problem.retain, self.batch_size, "retain", epoch):
+            yield keep, next(drops, None)
+
+    def _forget_gradient(self, model: nn.Module, problem: Problem, drop: Batch) -> list[Tensor]:
+        """The gradient on forget data, which leaves no trace in running statistics; one record has none of its own."""
+        with evaluating(model) if len(drop[1]) == 1 else still_statistics(model):
+            return gradients(problem.loss(model, drop), trainable(model))
+
+    def _reference(self, model: nn.Module, problem: Problem) -> list[Tensor] | None:
+        """The gradient that guards a whole epoch, where it is asked for."""
+        if not self.project or self.guard == "step":
+            return None
+        whole = mean_gradient(model, problem, trainable(model), problem.forget, self.batch_size)
+        return list(whole.values())
+
+    def _guard(self, gradient: list[Tensor], forget: list[Tensor], reference: list[Tensor] | None) -> None:
+        """Turns the gradient on retained data into the guarded one, in place (equations 3 to 5)."""
+        if self.project and reference is None:
+            subtract_(gradient, guard(gradient, forget, self.balance), forget)
+            return
+        subtract_(gradient, self.balance, forget)
+        if reference is not None:
+            subtract_(gradient, max(0.0, overlap(gradient, reference)), reference)

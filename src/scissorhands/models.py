@@ -1,0 +1,171 @@
+"""Building, loading and saving models. A model folder holds config.json and model.safetensors; loading is strict."""
+
+import importlib
+import json
+import sys
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import torch
+from safetensors import SafetensorError
+from safetensors.torch import load_model, save_model
+from torch import nn
+
+from . import huggingface
+from .errors import ModelError, did_you_mean, listed
+from .modes import evaluating
+from .networks import NETWORKS, Normalise
+from .records import Records
+
+WEIGHTS = "model.safetensors"
+_PICKLES = (".bin", ".pt", ".pth", ".ckpt", ".pkl")
+
+
+@dataclass(frozen=True)
+class Blueprint:
+    """How a model is built: one of our networks, a Hugging Face classifier, or the user's `package.module:factory`."""
+
+    name: str
+    arguments: Mapping[str, Any] = field(default_factory=dict)
+
+    def build(self) -> nn.Module:
+        """The model with fresh weights."""
+        factory = NETWORKS[self.name] if self.name in NETWORKS else named_object(self.name)
+        try:
+            model = factory(**self.arguments)
+        except (TypeError, ValueError, RuntimeError) as error:
+            raise ModelError(f"'{self.name}' cannot be built with {dict(self.arguments)}: {error}") from None
+        if not isinstance(model, nn.Module):
+            raise ModelError(f"'{self.name}' returned a {type(model).__name__}, not a torch.nn.Module.")
+        return model
+
+
+def create(name: str, records: Records, arguments: Mapping[str, Any]) -> tuple[nn.Module, Blueprint]:
+    """A model to be trained on the records: fresh, or pretrained where the name is a Hugging Face classifier's."""
+    classes = len(records.classes)
+    if ":" in name:
+        blueprint = Blueprint(name, arguments)
+        return blueprint.build(), blueprint
+    if name not in NETWORKS:
+        if "/" not in name and not Path(name).is_dir():
+            raise ModelError(f"there is no model '{name}'. {did_you_mean(name, NETWORKS)} Or give a Hugging Face name.")
+        return huggingface.load(name, classes), Blueprint(name)
+    images, _ = records.fetch(torch.arange(min(len(records), 5000)))
+    blueprint = Blueprint(name, {"classes": classes, "channels": images.shape[1], **arguments})
+    model = blueprint.build()
+    for module in model.modules():
+        if isinstance(module, Normalise):
+            module.measure(images)
+    return model, blueprint
+
+
+def load(folder: str | Path, factory: str | None = None) -> tuple[nn.Module, Blueprint]:
+    """The model in a folder, or a Hugging Face classifier by name.
+
+    A folder whose model is built by someone's code is loaded only if that code is named as `factory`: a file that one
+    was sent must not decide what runs.
+    """
+    folder = Path(folder).expanduser()
+    if not folder.exists() and len(folder.parts) == 2 and not folder.is_absolute():
+        return huggingface.load(str(folder)), Blueprint(str(folder))
+    config = _config(folder)
+    _refuse_pickles(folder)
+    if "model_type" in config:
+        return huggingface.load(str(folder)), Blueprint(str(folder))
+    blueprint = _blueprint(folder, config, factory)
+    model = blueprint.build()
+    try:
+        missing, unexpected = load_model(model, folder / WEIGHTS, strict=False)
+    except (SafetensorError, OSError) as error:
+        raise ModelError(f"{folder / WEIGHTS} is not a readable safetensors file: {error}.") from None
+    except RuntimeError as error:
+        raise ModelError(f"the weights in {folder} do not fit its config.json: {str(error).splitlines()[-1].strip()}") from None
+    if missing or unexpected:
+        what = f"{'missing' if missing else 'unexpected'}: {listed(sorted(missing or unexpected), 3)}"
+        raise ModelError(f"the weights in {folder} do not fit its config.json; {what}.")
+    return model, blueprint
+
+
+def save(model: nn.Module, blueprint: Blueprint, folder: Path) -> None:
+    """Writes the model in the format it came in."""
+    folder.mkdir(parents=True)
+    if isinstance(model, huggingface.HuggingFaceClassifier):
+        model.save(folder)
+        return
+    config = {"model": blueprint.name, "arguments": dict(blueprint.arguments)}
+    (folder / "config.json").write_text(json.dumps(config, indent=2) + "\n")
+    save_model(model, str(folder / WEIGHTS))
+
+
+def named_object(name: str) -> Any:
+    """The object that `package.module:name` names; modules beside the working directory are found too."""
+    module, _, attribute = name.partition(":")
+    if "" not in sys.path:
+        sys.path.insert(0, "")
+    try:
+        return getattr(importlib.import_module(module), attribute)
+    except (ImportError, AttributeError, ValueError) as error:
+        raise ModelError(f"'{name}' cannot be imported: {error}.") from None
+
+
+def require_fit(model: nn.Module, records: Records) -> None:
+    """Refuses a model that cannot take the records' inputs, or whose outputs do not fit their labels."""
+    inputs, _ = records.fetch(torch.arange(min(2, len(records))))
+    highest = int(records.labels.max())
+    try:
+        with evaluating(model), torch.no_grad():
+            outputs = model(inputs.to(next(model.parameters()).device))
+    except (RuntimeError, ValueError, TypeError, IndexError) as error:
+        shape = "×".join(map(str, inputs.shape[1:]))
+        raise ModelError(f"the model cannot take inputs of shape {shape}: {next(iter(str(error).splitlines()), '')}") from None
+    if not isinstance(outputs, torch.Tensor) or outputs.dim() != 2:
+        raise ModelError(f"the model must return one row of scores per record, not {_shape(outputs)}.")
+    wanted = len(records.classes)
+    if wanted and outputs.shape[1] != wanted or outputs.shape[1] <= highest:
+        labels = f"{wanted} classes" if wanted else f"labels up to {highest}"
+        raise ModelError(f"the model has {outputs.shape[1]} outputs, but the data has {labels}.")
+
+
+def _shape(outputs: Any) -> str:
+    return f"a tensor of shape {tuple(outputs.shape)}" if isinstance(outputs, torch.Tensor) else type(outputs).__name__
+
+
+def _config(folder: Path) -> dict[str, Any]:
+    if not folder.is_dir():
+        raise ModelError(f"there is no model folder '{folder}'.")
+    try:
+        config = json.loads((folder / "config.json").read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        raise ModelError(f"{folder} is no model folder: it has no config.json.") from None
+    except (OSError, ValueError) as error:
+        raise ModelError(f"{folder / 'config.json'} cannot be read: {error}.") from None
+    if not isinstance(config, dict):
+        raise ModelError(f"{folder / 'config.json'} does not describe a model.")
+    return config
+
+
+def _blueprint(folder: Path, config: dict[str, Any], factory: str | None) -> Blueprint:
+    name, arguments = config.get("model"), config.get("arguments", {})
+    if not isinstance(name, str) or not isinstance(arguments, dict):
+        raise ModelError(f"{folder / 'config.json'} names no 'model' that is known here.")
+    if ":" in name and name != factory:
+        raise ModelError(f"{folder} is built by the code '{name}'. If you trust it, name it: --factory {name}")
+    if ":" not in name and name not in NETWORKS:
+        raise ModelError(f"{folder / 'config.json'} asks for the model '{name}'. {did_you_mean(name, NETWORKS)}")
+    return Blueprint(name, arguments)
+
+
+def _refuse_pickles(folder: Path) -> None:
+    """Explains what is wrong where weights are missing, or are a pickle under whatever name."""
+    weights = folder / WEIGHTS
+    if not weights.exists() and not any(folder.glob("*.safetensors")):
+        pickles = sorted(p.name for p in folder.iterdir() if p.suffix in _PICKLES)
+        found = f"; {pickles[0]} is a pickle, which can run code when loaded: convert it to safetensors" if pickles else ""
+        raise ModelError(f"{folder} has no {WEIGHTS}{found}.")
+    if weights.is_file():
+        with weights.open("rb") as file:
+            start = file.read(2)
+        if start in (b"PK", b"\x80\x02", b"\x80\x04", b"\x80\x05"):
+            raise ModelError(f"{weights} is a pickle under another name, which can run code when loaded; it is refused.")

@@ -1,0 +1,116 @@
+"""Our own small networks. Each takes raw images (bytes, or floats from 0 to 1) and normalises them itself."""
+
+from collections.abc import Callable
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+
+class Normalise(nn.Module):
+    """Turns raw images into what the network was trained on. It has no weights, only what the data told it."""
+
+    mean: Tensor
+    std: Tensor
+
+    def __init__(self, mean: list[float], std: list[float]) -> None:
+        super().__init__()
+        self.register_buffer("mean", torch.tensor(mean)[:, None, None])
+        self.register_buffer("std", torch.tensor(std)[:, None, None])
+
+    def measure(self, images: Tensor) -> None:
+        """Takes mean and deviation of each channel from these images, in place."""
+        flat = _unit(images, torch.float64).transpose(0, 1).flatten(1)
+        self.mean.copy_(flat.mean(1)[:, None, None])
+        self.std.copy_(flat.std(1).clamp_min(1e-3)[:, None, None])
+
+    def forward(self, images: Tensor) -> Tensor:
+        """The images with mean 0 and deviation 1."""
+        return (_unit(images, self.mean.dtype) - self.mean) / self.std
+
+
+def _unit(images: Tensor, dtype: torch.dtype) -> Tensor:
+    return images.to(dtype) / 255 if images.dtype == torch.uint8 else images.to(dtype)
+
+
+class Block(nn.Module):
+    """Two convolutions and a way around them."""
+
+    def __init__(self, inside: int, outside: int, stride: int) -> None:
+        super().__init__()
+        self.conv1 = nn.Conv2d(inside, outside, 3, stride, padding=1, bias=False)
+        self.bn1 = nn.BatchNorm2d(outside)
+        self.conv2 = nn.Conv2d(outside, outside, 3, padding=1, bias=False)
+        self.bn2 = nn.BatchNorm2d(outside)
+        self.shortcut = nn.Sequential()
+        if stride != 1 or inside != outside:
+            convolution = nn.Conv2d(inside, outside, 1, stride, bias=False)
+            self.shortcut = nn.Sequential(convolution, nn.BatchNorm2d(outside))
+
+    def forward(self, x: Tensor) -> Tensor:
+        """The block's output."""
+        y = F.relu(self.bn1(self.conv1(x)))
+        return F.relu(self.bn2(self.conv2(y)) + self.shortcut(x))
+
+
+class ResNet(nn.Module):
+    """A residual network with the stem for small images: one 3 × 3 convolution, no pooling."""
+
+    def __init__(self, depths: list[int], classes: int, channels: int, width: int) -> None:
+        super().__init__()
+        self.normalise = Normalise([0.5] * channels, [0.25] * channels)
+        self.conv1 = nn.Conv2d(channels, width, 3, padding=1, bias=False)
+        self.bn1 = nn.BatchNorm2d(width)
+        self.layer1 = _stage(width, width, depths[0], stride=1)
+        self.layer2 = _stage(width, 2 * width, depths[1], stride=2)
+        self.layer3 = _stage(2 * width, 4 * width, depths[2], stride=2)
+        self.layer4 = _stage(4 * width, 8 * width, depths[3], stride=2)
+        self.fc = nn.Linear(8 * width, classes)
+
+    def forward(self, images: Tensor) -> Tensor:
+        """One score per class."""
+        x = F.relu(self.bn1(self.conv1(self.normalise(images))))
+        x = self.layer4(self.layer3(self.layer2(self.layer1(x))))
+        out: Tensor = self.fc(x.mean(dim=(2, 3)))
+        return out
+
+
+def _stage(inside: int, outside: int, depth: int, stride: int) -> nn.Sequential:
+    return nn.Sequential(Block(inside, outside, stride), *(Block(outside, outside, 1) for _ in range(depth - 1)))
+
+
+class SmallNet(nn.Module):
+    """Two convolutions and two linear layers: enough for digits, and small enough to retrain while one waits."""
+
+    def __init__(self, classes: int, channels: int, width: int) -> None:
+        super().__init__()
+        self.normalise = Normalise([0.5] * channels, [0.25] * channels)
+        self.conv1 = nn.Conv2d(channels, width, 3, padding=1)
+        self.conv2 = nn.Conv2d(width, 2 * width, 3, stride=2, padding=1)
+        self.fc1 = nn.Linear(2 * width * 16, 4 * width)
+        self.fc2 = nn.Linear(4 * width, classes)
+
+    def forward(self, images: Tensor) -> Tensor:
+        """One score per class."""
+        x = F.relu(self.conv2(F.relu(self.conv1(self.normalise(images)))))
+        x = F.adaptive_avg_pool2d(x, 4).flatten(1)
+        out: Tensor = self.fc2(F.relu(self.fc1(x)))
+        return out
+
+
+def resnet18(classes: int, channels: int, width: int = 64) -> ResNet:
+    """18 layers, as in the paper."""
+    return ResNet([2, 2, 2, 2], classes, channels, width)
+
+
+def resnet34(classes: int, channels: int, width: int = 64) -> ResNet:
+    """34 layers."""
+    return ResNet([3, 4, 6, 3], classes, channels, width)
+
+
+def small(classes: int, channels: int, width: int = 16) -> SmallNet:
+    """The small network for digits."""
+    return SmallNet(classes, channels, width)
+
+
+NETWORKS: dict[str, Callable[..., ResNet | SmallNet]] = {"small": small, "resnet18": resnet18, "resnet34": resnet34}

@@ -1,0 +1,101 @@
+"""A Problem: all that a method may see. It holds no test data, so a method cannot peek at any."""
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, replace
+from fnmatch import fnmatchcase
+from typing import Any
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from .errors import ModelError, SettingError
+from .randomness import generator
+from .records import Augment, Batch, Part
+
+Loss = Callable[[nn.Module, Batch], Tensor]
+Log = Callable[[Mapping[str, Any]], None]
+
+
+def ignore(event: Mapping[str, Any]) -> None:
+    """The log that keeps nothing."""
+
+
+def cross_entropy(model: nn.Module, batch: Batch) -> Tensor:
+    """The mean cross-entropy of a classifier on a batch, computed where the model is."""
+    device = next(model.parameters()).device
+    inputs, labels = batch
+    return F.cross_entropy(model(inputs.to(device)), labels.to(device))
+
+
+@dataclass(frozen=True)
+class Problem:
+    """What to forget, what to retain, and the loss that says how well the model does on a batch of either.
+
+    `loss` is a mean over the batch. `unseen` are records that the model was never trained on, where there are any.
+    """
+
+    forget: Part
+    retain: Part
+    unseen: Part | None = None
+    loss: Loss = cross_entropy
+    seed: int = 0
+    augment: Augment | None = None
+
+    def batches(self, part: Part, size: int, *purpose: str | int) -> Iterator[Batch]:
+        """One shuffled pass over the part, augmented; its order depends on the seed and the purpose alone.
+
+        A single record left over joins the batch before it, since batch normalisation cannot train on one record.
+        """
+        shuffled = part.ids[torch.randperm(len(part), generator=generator(self.seed, "shuffle", *purpose))]
+        draw = generator(self.seed, "augment", *purpose)
+        for ids in shuffled.split(_sizes(len(part), size)):
+            inputs, labels = part.records.fetch(ids)
+            yield (self.augment(inputs, draw) if self.augment else inputs), labels
+
+    def steps(self, part: Part, size: int) -> int:
+        """How many batches one pass has."""
+        return len(_sizes(len(part), size))
+
+    def sample(self, part: Part, share: float, *purpose: str | int) -> Part:
+        """A random share of the part, at least one record."""
+        count = max(1, round(share * len(part)))
+        chosen = torch.randperm(len(part), generator=generator(self.seed, "sample", *purpose))[:count]
+        return replace(part, ids=part.ids[chosen.sort().values])
+
+
+def _sizes(records: int, size: int) -> list[int]:
+    """The sizes of the batches of one pass.
+
+    >>> _sizes(10, 4), _sizes(9, 4), _sizes(1, 4)
+    ([4, 4, 2], [4, 5], [1])
+    """
+    sizes = [size] * (records // size) + [records % size] * (records % size > 0)
+    if sizes[-1] == 1 and len(sizes) > 1:
+        sizes[-2:] = [sizes[-2] + 1]
+    return sizes
+
+
+def trainable(model: nn.Module) -> dict[str, nn.Parameter]:
+    """The parameters that may change, by name."""
+    found = {name: p for name, p in model.named_parameters() if p.requires_grad}
+    if not found:
+        raise ModelError("the model has no trainable parameter, so nothing in it can be scrubbed.")
+    return found
+
+
+def select(model: nn.Module, where: str) -> dict[str, nn.Parameter]:
+    """The trainable parameters whose name matches one of the patterns in `where`, separated by commas.
+
+    >>> list(select(nn.Sequential(nn.Linear(2, 2), nn.Linear(2, 1)), "1.*"))
+    ['1.weight', '1.bias']
+    """
+    candidates = trainable(model)
+    chosen: set[str] = set()
+    for pattern in filter(None, (pattern.strip() for pattern in where.split(","))):
+        matches = {name for name in candidates if fnmatchcase(name, pattern)}
+        if not matches:
+            example = next(iter(candidates))
+            raise SettingError(f"'where' is '{pattern}', which matches no trainable parameter. One is '{example}'.")
+        chosen |= matches
+    return {name: p for name, p in candidates.items() if name in chosen}

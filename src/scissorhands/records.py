@@ -1,0 +1,137 @@
+"""Records: labelled inputs that can be fetched by number, wherever they are kept."""
+
+import hashlib
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+from torch.utils.data import Dataset, IterableDataset, default_collate
+
+from .errors import DataError, did_you_mean
+
+Batch = tuple[Tensor, Tensor]
+Augment = Callable[[Tensor, torch.Generator], Tensor]
+Columns = Mapping[str, Callable[[], "np.ndarray[Any, Any]"]]
+
+
+class Records(ABC):
+    """Labelled inputs. `classes` names the labels, and is empty where nobody named them.
+
+    `fingerprint` is a hash of the content, and is empty where the content is the user's own object.
+    """
+
+    classes: tuple[str, ...] = ()
+    fingerprint: str = ""
+
+    @property
+    @abstractmethod
+    def labels(self) -> Tensor:
+        """The label of every record, as whole numbers from 0."""
+
+    @abstractmethod
+    def fetch(self, ids: Tensor) -> Batch:
+        """The inputs and labels of these records."""
+
+    @property
+    def columns(self) -> Columns:
+        """What is known of the records besides the input, each behind a function that reads it."""
+        return {"label": self.labels.numpy}
+
+    def __len__(self) -> int:
+        return len(self.labels)
+
+    def column(self, name: str) -> "np.ndarray[Any, Any]":
+        """One value per record."""
+        if name not in self.columns:
+            raise DataError(f"the data has no column '{name}'. {did_you_mean(name, self.columns)}")
+        return self.columns[name]()
+
+
+class Stored(Records):
+    """Records held in memory as two tensors."""
+
+    def __init__(
+        self, inputs: Tensor, labels: Tensor, *, classes: tuple[str, ...] = (), columns: Columns | None = None
+    ) -> None:
+        self.inputs = inputs
+        self._labels = labels
+        self.classes = classes
+        self._columns = columns or {}
+
+    @property
+    def labels(self) -> Tensor:
+        return self._labels
+
+    @cached_property
+    def fingerprint(self) -> str:  # type: ignore[override]
+        digest = hashlib.sha256(repr((self.inputs.dtype, tuple(self.inputs.shape))).encode())
+        digest.update(self.inputs.contiguous().numpy().data)
+        digest.update(self.labels.contiguous().numpy().data)
+        return digest.hexdigest()
+
+    @property
+    def columns(self) -> Columns:
+        return {**super().columns, **self._columns}
+
+    def fetch(self, ids: Tensor) -> Batch:
+        return self.inputs[ids], self.labels[ids]
+
+
+class Foreign(Records):
+    """A user's own `torch.utils.data.Dataset` of `(input, label)`."""
+
+    def __init__(self, dataset: Dataset[Any]) -> None:
+        if isinstance(dataset, IterableDataset) or not callable(getattr(dataset, "__len__", None)):
+            raise DataError(f"a {type(dataset).__name__} cannot be indexed; forgetting needs records with numbers.")
+        self.dataset = dataset
+
+    def __len__(self) -> int:
+        return len(self.dataset)  # type: ignore[arg-type]
+
+    @cached_property
+    def labels(self) -> Tensor:  # type: ignore[override]
+        return torch.cat([torch.zeros(0, dtype=torch.int64), *(self._label(i).reshape(1) for i in range(len(self)))])
+
+    def _label(self, index: int) -> Tensor:
+        try:
+            _, label = self.dataset[index]
+            label = torch.as_tensor(label)
+        except (TypeError, ValueError) as error:
+            raise DataError(f"record {index} is not an (input, label) pair: {error}") from error
+        if label.numel() != 1 or label.is_floating_point() or label.item() < 0:
+            raise DataError(f"record {index} has the label {label.tolist()}, which is not a whole number from 0.")
+        return label.to(torch.int64)
+
+    def fetch(self, ids: Tensor) -> Batch:
+        inputs, labels = default_collate([self.dataset[int(i)] for i in ids])
+        return inputs, labels.to(torch.int64)
+
+
+def as_records(data: "Records | Dataset[Any]") -> Records:
+    """Records as they are, and a user's Dataset wrapped."""
+    return data if isinstance(data, Records) else Foreign(data)
+
+
+@dataclass(frozen=True)
+class Part:
+    """Some of the records."""
+
+    records: Records
+    ids: Tensor
+
+    def __len__(self) -> int:
+        return len(self.ids)
+
+    @property
+    def labels(self) -> Tensor:
+        """The label of every record of the part."""
+        return self.records.labels[self.ids]
+
+    def batches(self, size: int) -> Iterator[Batch]:
+        """One pass, in the order of the ids."""
+        return (self.records.fetch(ids) for ids in self.ids.split(size))

@@ -1,0 +1,114 @@
+"""Drawing chosen weights anew.
+
+A draw is made for the parameter's full shape from a generator keyed by the seed and the parameter's name, so that
+which other parameters are drawn, and where, changes nothing.
+"""
+
+import copy
+import math
+from collections.abc import Callable, Iterable, Mapping
+
+import torch
+from torch import Tensor, nn
+from torch.nn.modules.batchnorm import _NormBase
+
+from .errors import ModelError
+from .randomness import generator, key, seeded
+
+NORMS = (_NormBase, nn.LayerNorm, nn.GroupNorm, nn.RMSNorm)
+
+
+def owners(model: nn.Module) -> dict[str, nn.Module]:
+    """The module that holds each parameter, by the parameter's name."""
+    return {
+        f"{prefix}.{name}" if prefix else name: module
+        for prefix, module in model.named_modules()
+        for name, _ in module.named_parameters(recurse=False)
+    }
+
+
+def without_norms(model: nn.Module, parameters: Mapping[str, nn.Parameter]) -> dict[str, nn.Parameter]:
+    """The parameters that no normalisation layer holds, told by the layer's type and never by its name."""
+    owner = owners(model)
+    kept = {name: p for name, p in parameters.items() if not isinstance(owner[name], NORMS)}
+    if not kept:
+        raise ModelError("only normalisation layers are chosen, and those are never drawn anew.")
+    return kept
+
+
+def reinitialise(model: nn.Module, masks: Iterable[tuple[str, Tensor]], init: str, seed: int) -> int:
+    """Draws the marked weights anew, in place, and returns how many there were."""
+    parameters, owner = dict(model.named_parameters()), owners(model)
+    drawn = 0
+    with torch.no_grad():
+        for name, mask in masks:
+            fresh = INITS[init](owner[name], name, parameters[name], seed)
+            parameters[name].copy_(torch.where(mask, fresh, parameters[name]))
+            drawn += int(mask.sum())
+    return drawn
+
+
+def reset(model: nn.Module, seed: int) -> None:
+    """Draws the whole model anew, in place, each layer in its own way."""
+    with seeded(seed, "reset"):
+        _reset(model, "the model")
+
+
+def _reset(module: nn.Module, name: str) -> None:
+    if own := _own_reset(module):
+        own()
+        return
+    if next(module.parameters(recurse=False), None) is not None:
+        raise ModelError(f"{name} ({type(module).__name__}) cannot be drawn anew: give it a method reset_parameters().")
+    for child, inner in module.named_children():
+        _reset(inner, child)
+
+
+def _own_reset(module: nn.Module) -> Callable[[], None] | None:
+    """The layer's own initialisation; PyTorch's attention layers keep theirs under a private name."""
+    for name in ("reset_parameters", "_reset_parameters"):
+        if callable(found := getattr(module, name, None)):
+            return found  # type: ignore[no-any-return]
+    return None
+
+
+def _bound(module: nn.Module, parameter: Tensor) -> float:
+    """1/√(how many inputs a unit has), the bound that PyTorch's own layers use for weights and biases."""
+    weight = max(module.parameters(recurse=False), key=lambda p: p.dim()) if parameter.dim() < 2 else parameter
+    return 1 / math.sqrt(max(1, weight[0].numel()))
+
+
+def _uniform(module: nn.Module, name: str, parameter: Tensor, seed: int) -> Tensor:
+    bound = _bound(module, parameter)
+    draw = torch.rand(parameter.shape, generator=generator(seed, "reinit", name), dtype=torch.float64)
+    return draw.mul_(2 * bound).sub_(bound).to(parameter)
+
+
+def _normal(module: nn.Module, name: str, parameter: Tensor, seed: int) -> Tensor:
+    """The normal distribution with the variance of the uniform one."""
+    draw = torch.randn(parameter.shape, generator=generator(seed, "reinit", name), dtype=torch.float64)
+    return draw.mul_(_bound(module, parameter) / math.sqrt(3)).to(parameter)
+
+
+def _zero(module: nn.Module, name: str, parameter: Tensor, seed: int) -> Tensor:
+    return torch.zeros_like(parameter)
+
+
+def _one(module: nn.Module, name: str, parameter: Tensor, seed: int) -> Tensor:
+    return torch.ones_like(parameter)
+
+
+def _layer(module: nn.Module, name: str, parameter: Tensor, seed: int) -> Tensor:
+    twin = copy.deepcopy(module)
+    with seeded(key(seed, "reinit", name)):
+        _reset(twin, name)
+    return dict(twin.named_parameters())[name.rpartition(".")[2]].detach()
+
+
+INITS: dict[str, Callable[[nn.Module, str, Tensor, int], Tensor]] = {
+    "uniform": _uniform,
+    "normal": _normal,
+    "zero": _zero,
+    "one": _one,
+    "layer": _layer,
+}

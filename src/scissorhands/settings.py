@@ -1,0 +1,142 @@
+"""Settings: frozen dataclasses in which one line gives a field's default, its rule, and its meaning.
+
+That line feeds the check when the object is made, the command line's help, the documentation, and the report.
+"""
+
+import dataclasses
+import json
+import math
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import MISSING, dataclass, field, fields
+from typing import Any, Self, get_type_hints
+
+from .errors import SettingError, did_you_mean
+
+
+@dataclass(frozen=True)
+class Rule:
+    """What a value must be, in words and as a test."""
+
+    says: str
+    holds: Callable[[Any], bool]
+
+
+positive = Rule("a number above 0", lambda x: 0 < x < math.inf)
+non_negative = Rule("a number, 0 or more", lambda x: 0 <= x < math.inf)
+share = Rule("a share from 0 to 1", lambda x: 0 <= x <= 1)
+positive_share = Rule("a share above 0, up to 1", lambda x: 0 < x <= 1)
+below_one = Rule("a number from 0, below 1", lambda x: 0 <= x < 1)
+count = Rule("a whole number, 0 or more", lambda x: x >= 0)
+at_least_one = Rule("a whole number, 1 or more", lambda x: x >= 1)
+switch = Rule("true or false", lambda x: True)
+text = Rule("text", lambda x: True)
+patterns = Rule("one or more name patterns, separated by commas", lambda x: bool(x.strip(" ,")))
+
+
+def one_of(*names: str) -> Rule:
+    """The rule that a value is one of the names."""
+    return Rule("one of " + ", ".join(names), lambda x: x in names)
+
+
+def setting(default: Any, rule: Rule, meaning: str) -> Any:
+    """One field of a Settings class: default, rule, meaning."""
+    return field(default=default, metadata={"rule": rule, "meaning": meaning})
+
+
+@dataclass(frozen=True, kw_only=True)
+class Settings:
+    """The base of all objects that a person configures; a bad value is refused when the object is made."""
+
+    def __post_init__(self) -> None:
+        kinds = get_type_hints(type(self))
+        for f in fields(self):
+            object.__setattr__(self, f.name, self._checked(f, kinds[f.name], getattr(self, f.name)))
+
+    @classmethod
+    def make(cls, values: Mapping[str, Any]) -> Self:
+        """The object with these values; an unknown name is answered with the nearest known one."""
+        known = [f.name for f in fields(cls)]
+        for name in values:
+            if name not in known:
+                raise SettingError(f"{cls.__name__} has no setting '{name}'. {did_you_mean(name, known)}")
+        missing = [f.name for f in fields(cls) if f.default is MISSING and f.name not in values]
+        if missing:
+            raise SettingError(f"{cls.__name__} needs '{missing[0]}'.")
+        return cls(**values)
+
+    @classmethod
+    def parsed(cls, assignments: Iterable[str]) -> dict[str, Any]:
+        """The values in `name=value` texts, each read by the type of its field."""
+        kinds = get_type_hints(cls)
+        values: dict[str, Any] = {}
+        for assignment in assignments:
+            name, equals, value = (part.strip() for part in assignment.partition("="))
+            if not equals or not name:
+                raise SettingError(f"'{assignment}' is not of the form name=value.")
+            if name in values:
+                raise SettingError(f"'{name}' is set twice.")
+            values[name] = _read(value, kinds.get(name, str))
+        return values
+
+    @classmethod
+    def described(cls) -> Iterator[dict[str, Any]]:
+        """One row per setting: name, default, rule, meaning."""
+        for f in fields(cls):
+            default = None if f.default is MISSING else f.default
+            yield {
+                "name": f.name,
+                "default": default,
+                "rule": f.metadata["rule"].says,
+                "meaning": f.metadata["meaning"],
+            }
+
+    def to_dict(self) -> dict[str, Any]:
+        """The settings as plain values."""
+        return dataclasses.asdict(self)
+
+    def _checked(self, f: dataclasses.Field[Any], kind: type, value: Any) -> Any:
+        rule: Rule = f.metadata["rule"]
+        if kind is float and type(value) is int:
+            value = float(value)
+        if type(value) is not kind or not rule.holds(value):
+            raise SettingError(f"{type(self).__name__}: '{f.name}' must be {rule.says}, not {json.dumps(value, default=str)}.")
+        return value
+
+
+def _read(value: str, kind: Any) -> Any:
+    """The text as a value of the kind, or as it is where it is none: the field's rule then refuses it."""
+    if kind is bool:
+        return {"true": True, "false": False}.get(value.lower(), value)
+    try:
+        return kind(value)
+    except ValueError:
+        return value
+
+
+def to_toml(tables: Mapping[str, Any]) -> str:
+    """The values and one level of tables as TOML.
+
+    >>> print(to_toml({"seed": 0, "method": {"name": "scissorhands", "trim": 0.03, "project": True}}))
+    seed = 0
+    <BLANKLINE>
+    [method]
+    name = "scissorhands"
+    trim = 0.03
+    project = true
+    <BLANKLINE>
+    """
+    lines = [f"{name} = {_value(value)}" for name, value in tables.items() if not isinstance(value, Mapping)]
+    for name, value in tables.items():
+        if isinstance(value, Mapping):
+            lines += ["", f"[{name}]", *(f"{inner} = {_value(x)}" for inner, x in value.items())]
+    return "\n".join(lines).lstrip("\n") + "\n"
+
+
+def _value(value: Any) -> str:
+    if isinstance(value, float):
+        return repr(value)
+    if isinstance(value, Mapping):
+        return "{" + ", ".join(f"{json.dumps(name)} = {_value(x)}" for name, x in value.items()) + "}"
+    if isinstance(value, list | tuple):
+        return "[" + ", ".join(map(_value, value)) + "]"
+    return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")

@@ -1,0 +1,303 @@
+"""Where data comes from: digits (inside scikit-learn's wheel), a folder, or the Hugging Face hub.
+
+A small set is decoded once into uint8 tensors, which are cached on disk under a hash of what was decoded. A set that
+would take more than the memory budget is decoded batch by batch instead.
+"""
+
+import hashlib
+import logging
+import os
+from collections.abc import Iterable
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from functools import cached_property, partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from safetensors import SafetensorError
+from safetensors.torch import load_file, save_file
+from torch import Tensor
+
+from .errors import DataError, did_you_mean, listed
+from .images import augmentation, decode
+from .randomness import generator
+from .records import Augment, Batch, Columns, Records, Stored
+from .settings import Settings, count, non_negative, setting, text
+
+
+@dataclass(frozen=True)
+class Known:
+    """A data set with a short name. Without a hub name it is to be had as a folder only."""
+
+    hub: str = ""
+    configuration: str | None = None
+    label: str = ""
+    augment: str = "none"
+
+
+KNOWN = {
+    "digits": Known(),
+    "cifar10": Known("uoft-cs/cifar10", augment="crop,flip"),
+    "cifar100": Known("uoft-cs/cifar100", label="fine_label", augment="crop,flip"),
+    "svhn": Known("ufldl-stanford/svhn", "cropped_digits"),
+    "celebamask-hq": Known(augment="flip"),
+}
+
+
+@dataclass(frozen=True)
+class Data:
+    """Training and test records, and how their images are augmented in training."""
+
+    train: Records
+    test: Records
+    augment: Augment | None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Source(Settings):
+    """Which data, and how to read it."""
+
+    name: str = setting("digits", text, "a short name, a folder, or owner/name on the Hugging Face hub")
+    image: str = setting("", text, "the column that holds the images; found if there is one")
+    label: str = setting("", text, "the column that holds the labels; found if there is one")
+    test: str = setting("", text, "the split that holds the test records; found if it is called test or validation")
+    size: int = setting(0, count, "resize images to this height and width; 0 leaves them")
+    augment: str = setting("", text, "crop, flip, 'crop,flip' or none; by default what is usual for the data set")
+    memory: float = setting(2.0, non_negative, "the most GiB of images to hold in memory; a larger set is streamed")
+
+    def load(self) -> Data:
+        """Reads the data, or the cache of it."""
+        known = KNOWN.get(self.name, Known())
+        augment = augmentation(self.augment or known.augment)
+        if self.name == "digits":
+            return Data(*_digits(), augment)
+        tables = _tables(self.name, known)
+        train, test = tables["train"], tables[self._test_split(tables)]
+        image = _image_column(train, self.image)
+        label = _label_column(train, self.label or (known.label if known.label in train.column_names else ""))
+        classes = _classes(train, label)
+        read = partial(_records, image=image, label=label, classes=classes, size=self.size, memory=self.memory)
+        return Data(read(train), read(test), augment)
+
+    def _test_split(self, tables: Any) -> str:
+        if self.test and self.test not in tables:
+            raise DataError(f"{self.name} has no split '{self.test}'. {did_you_mean(self.test, tables)}")
+        for name in filter(None, (self.test, "test", "validation", "valid")):
+            if name in tables:
+                return name
+        raise DataError(f"{self.name} has no test split. Name one of its splits as test: {listed(tables)}.")
+
+
+def _digits() -> tuple[Stored, Stored]:
+    """Scikit-learn's 1,797 handwritten digits of 8 × 8 pixels, a fifth of them for the test."""
+    from sklearn.datasets import load_digits
+
+    digits = load_digits()
+    images = torch.from_numpy(digits.images).mul(255 / 16).round().to(torch.uint8)[:, None]
+    labels = torch.from_numpy(digits.target).to(torch.int64)
+    order = torch.randperm(len(labels), generator=generator(0, "digits"))
+    classes = tuple(map(str, range(10)))
+    train, test = (Stored(images[ids], labels[ids], classes=classes) for ids in (order[360:], order[:360]))
+    return train, test
+
+
+def _tables(name: str, known: Known) -> Any:
+    """The splits of a data set by name, as Hugging Face tables."""
+    import datasets
+
+    datasets.disable_progress_bars()
+    logging.getLogger("datasets").setLevel(logging.ERROR)
+    logging.getLogger("huggingface_hub").setLevel(logging.CRITICAL)  # it tells of every retry
+    folder = _folder(name)
+    try:
+        if folder:
+            tables = datasets.load_dataset(str(folder))
+        else:
+            tables = datasets.load_dataset(known.hub or name, known.configuration)
+    except Exception as error:  # datasets raises a dozen kinds, none of them ours
+        reason = next(iter(str(error).splitlines()), type(error).__name__)
+        place = f"the folder {folder}" if folder else f"'{known.hub or name}', on the hub or here,"
+        raise DataError(f"{place} cannot be read as a data set: {reason}") from None
+    if "train" not in tables:
+        raise DataError(f"{name} has no split 'train'. It has: {listed(tables)}.")
+    return tables
+
+
+def _folder(name: str) -> Path | None:
+    """The folder of that name, here or under $SCISSORHANDS_DATA; none for a name to look up on the hub."""
+    root = os.environ.get("SCISSORHANDS_DATA")
+    places = [Path(root) / name] if root else []
+    for folder in [*places, Path(name).expanduser()]:
+        if folder.is_dir():
+            return folder
+    if name in KNOWN:
+        if not KNOWN[name].hub:
+            raise DataError(f"{name} is not on the hub: put it into a folder {name} and set SCISSORHANDS_DATA to its parent.")
+        return None
+    if name.count("/") != 1 or name.startswith(("/", ".", "~")) or name.endswith("/"):
+        known = did_you_mean(name, KNOWN)
+        raise DataError(f"there is no data set or folder '{name}'. {known} Or give a folder, or owner/name on the hub.")
+    return None
+
+
+def _image_column(table: Any, given: str) -> str:
+    import datasets
+
+    images = [name for name, feature in table.features.items() if isinstance(feature, datasets.Image)]
+    return _one_column("image", given, images, table.column_names)
+
+
+def _label_column(table: Any, given: str) -> str:
+    import datasets
+
+    named = [name for name, feature in table.features.items() if isinstance(feature, datasets.ClassLabel)]
+    usual = [name for name in ("label", "labels", "class", "target", "identity") if name in table.column_names]
+    return _one_column("label", given, named or usual, table.column_names)
+
+
+def _one_column(what: str, given: str, found: list[str], known: list[str]) -> str:
+    if given and given not in known:
+        raise DataError(f"the data has no column '{given}'. {did_you_mean(given, known)}")
+    if not given and len(found) != 1:
+        held = f"{len(found)} columns could hold" if found else "no column seems to hold"
+        raise DataError(f"{held} the {what}; name it as {what}. Columns: {listed(known)}.")
+    return given or found[0]
+
+
+def _classes(table: Any, label: str) -> tuple[str, ...]:
+    """The names of the classes: those that the data gives, or the distinct labels in order."""
+    feature = table.features[label]
+    if names := getattr(feature, "names", None):
+        return tuple(names)
+    distinct = set(table.unique(label))
+    if all(type(x) is int and x >= 0 for x in distinct):
+        return tuple(map(str, range(max(distinct) + 1)))
+    if all(type(x) is str for x in distinct):
+        return tuple(sorted(distinct))
+    raise DataError(f"the column '{label}' holds neither names nor whole numbers from 0, so it cannot be the label.")
+
+
+def _labels(table: Any, label: str, classes: tuple[str, ...]) -> Tensor:
+    values = table.data.column(label).to_pylist()
+    index = {name: i for i, name in enumerate(classes)}
+    found = [index.get(x, -1) if isinstance(x, str) else x for x in values]
+    for record, x in enumerate(found):
+        if x is None or not 0 <= x < len(classes):
+            raise DataError(f"record {record} has the label {values[record]!r}, which is none of: {listed(classes)}.")
+    return torch.tensor(found, dtype=torch.int64)
+
+
+def _columns(table: Any, image: str, label: str, classes: tuple[str, ...]) -> Columns:
+    """A reader for each column but the image; the label by its names where it has names of its own."""
+
+    def read(name: str) -> "np.ndarray[Any, Any]":
+        feature = table.features[name]
+        values = table.data.column(name).to_pylist()
+        if names := getattr(feature, "names", None):
+            values = [None if x is None or x < 0 else names[x] for x in values]
+        return np.array(["" if x is None else x for x in values] if any(type(x) is str for x in values) else values)
+
+    return {name: partial(read, name) for name in table.column_names if name != image}
+
+
+def _records(table: Any, *, image: str, label: str, classes: tuple[str, ...], size: int, memory: float) -> Records:
+    """The records of one table: decoded and cached where they fit, streamed where they do not."""
+    if len(table) == 0:
+        raise DataError("the data set has no records.")
+    streamed = Streamed(table, image, label, classes, size)
+    if streamed.gibibytes > memory:
+        return streamed
+    path = _cache_folder() / f"{streamed.fingerprint}.safetensors"
+    try:
+        images = load_file(path)["images"]
+    except (OSError, SafetensorError, KeyError):
+        images, _ = streamed.fetch(torch.arange(len(table)))
+        _keep(path, images)
+    return Stored(images, streamed.labels, classes=classes, columns=streamed.columns)
+
+
+def _cache_folder() -> Path:
+    return Path(os.environ.get("SCISSORHANDS_CACHE", "~/.cache/scissorhands")).expanduser() / "images"
+
+
+def _keep(path: Path, images: Tensor) -> None:
+    """Writes the cache, by rename; a machine without room for it does without."""
+    part = path.with_suffix(f".{os.getpid()}.part")
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        save_file({"images": images.contiguous()}, part)
+        part.replace(path)
+    except (OSError, SafetensorError):
+        part.unlink(missing_ok=True)
+
+
+_WORTH_A_THREAD = 1 << 16  # bytes of an image; handing a smaller one to a thread takes longer than decoding it
+
+
+class Streamed(Records):
+    """Records that are decoded when they are fetched."""
+
+    def __init__(self, table: Any, image: str, label: str, classes: tuple[str, ...], size: int) -> None:
+        import datasets
+
+        self.table = table.cast_column(image, datasets.Image(decode=False))
+        self.image, self.classes = image, classes
+        self._labels = _labels(table, label, classes)
+        self._columns = _columns(table, image, label, classes)
+        first = decode(self.table[0][image], 0, (size, size) if size else None, None)
+        self.shape = tuple(first.shape)
+        self._resize = bool(size)
+
+    @property
+    def labels(self) -> Tensor:
+        return self._labels
+
+    @property
+    def columns(self) -> Columns:
+        return {**super().columns, **self._columns}
+
+    @property
+    def gibibytes(self) -> float:
+        """What the records would take in memory."""
+        return len(self) * float(np.prod(self.shape)) / 2**30
+
+    @cached_property
+    def fingerprint(self) -> str:  # type: ignore[override]
+        """A hash of the encoded images, of the labels, and of what decoding makes of them."""
+        digest = hashlib.sha256(repr((self.shape, self._resize)).encode())
+        digest.update(self.labels.numpy().tobytes())
+        for batch in self.table.data.select([self.image]).to_batches():
+            digest.update(batch.serialize())
+        for path in self._paths():
+            digest.update(path.read_bytes())
+        return digest.hexdigest()
+
+    def _paths(self) -> Iterable[Path]:
+        """The files of images that are not inside the table."""
+        encoded = self.table.data.column(self.image).combine_chunks()
+        inside = encoded.field("bytes").is_null().to_pylist()
+        return (Path(p) for p, outside in zip(encoded.field("path").to_pylist(), inside, strict=True) if outside)
+
+    def fetch(self, ids: Tensor) -> Batch:
+        rows = self.table[ids.tolist()][self.image]
+        images = torch.empty((len(ids), *self.shape), dtype=torch.uint8)
+
+        def place(where: int) -> None:
+            size = self.shape[1:] if self._resize else None
+            image = decode(rows[where], int(ids[where]), size, grey=self.shape[0] == 1)
+            if tuple(image.shape) != self.shape:
+                (_, h, w), (_, height, width) = image.shape, self.shape
+                raise DataError(
+                    f"record {int(ids[where])} is {h} × {w} pixels while the first is {height} × {width}: give a size."
+                )
+            images[where] = image
+
+        if images[:1].numel() < _WORTH_A_THREAD:
+            for where in range(len(ids)):
+                place(where)
+        else:
+            with ThreadPoolExecutor() as pool:
+                list(pool.map(place, range(len(ids))))
+        return images, self.labels[ids]
