@@ -4,7 +4,7 @@ import resource
 import sys
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -36,10 +36,8 @@ def _forget_peak(device: torch.device) -> None:
     if device.type == "cuda":
         torch.cuda.reset_peak_memory_stats(device)
         return
-    try:
+    with suppress(OSError):  # where there is no such file, the peak is that of the whole process so far
         Path("/proc/self/clear_refs").write_text("5")  # Linux: the peak starts again from what is in use now
-    except OSError:
-        pass  # elsewhere the peak is that of the whole process so far
 
 
 def _peak(device: torch.device) -> float:

@@ -24,7 +24,7 @@ class RunError(ScissorhandsError):
     """A run folder cannot be read or written."""
 
 
-class ReferenceMissing(ScissorhandsError):
+class NoReferenceError(ScissorhandsError):
     """A comparison was asked for without anything to compare with."""
 
 

@@ -8,7 +8,7 @@ import torch
 from torch import nn
 
 from .data import Split
-from .errors import ReferenceMissing, ScissorhandsError
+from .errors import NoReferenceError, ScissorhandsError
 from .metrics import GAP_OVER, METRICS, Outputs, avg_gap
 from .models import require_fit
 from .modes import evaluating
@@ -36,16 +36,16 @@ class Scores:
     def avg_gap(self) -> float:
         """The mean distance to the reference in the paper's four percentages, from the scores as stored."""
         if not self.reference:
-            raise ReferenceMissing("Avg. Gap needs a reference: evaluate against a retrained model.")
+            raise NoReferenceError("Avg. Gap needs a reference: evaluate against a retrained model.")
         for name in GAP_OVER:
             if name not in self.values or name not in self.reference:
-                raise ReferenceMissing(f"Avg. Gap needs '{name}', which was not measured on both models.")
+                raise NoReferenceError(f"Avg. Gap needs '{name}', which was not measured on both models.")
         return avg_gap(self.values, self.reference)
 
     def against(self, reference: "Scores") -> "Scores":
         """The same scores, compared with the reference."""
         if self.manifest != reference.manifest:
-            raise ReferenceMissing(
+            raise NoReferenceError(
                 f"the reference forgot something else: its manifest is {reference.manifest}, not {self.manifest}."
             )
         return replace(self, reference=reference.values)

@@ -22,7 +22,9 @@ class Forget:
     def __post_init__(self) -> None:
         kind, colon, rest = self.text.partition(":")
         if not colon or not rest.strip():
-            raise DataError(f"'{self.text}' does not say what to forget. Write for example random:10%, class:3, ids:FILE.")
+            raise DataError(
+                f"'{self.text}' does not say what to forget. Write for example random:10%, class:3, ids:FILE."
+            )
         if kind not in _KINDS:
             raise DataError(f"cannot forget by '{kind}'. {did_you_mean(kind, _KINDS)}")
 
@@ -41,7 +43,9 @@ def _random(text: str, records: Records, among: Tensor, seed: int) -> Tensor:
     try:
         count = round(float(text[:-1]) / 100 * len(among)) if text.endswith("%") else int(text)
     except (ValueError, OverflowError):
-        raise DataError(f"'random:{text}' wants a number of records or a percentage: random:500 or random:10%.") from None
+        raise DataError(
+            f"'random:{text}' wants a number of records or a percentage: random:500 or random:10%."
+        ) from None
     if not 0 < count <= len(among):
         raise DataError(f"'random:{text}' asks for {count} of {len(among)} training records.")
     return among[torch.randperm(len(among), generator=generator(seed, "forget"))[:count]]

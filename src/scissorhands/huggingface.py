@@ -77,7 +77,9 @@ def _require_whole(name: str, info: dict[str, Any]) -> None:
     """Loading is strict: a weight that is missing would be random, and one too many is a sign of another model."""
     for what in ("missing_keys", "unexpected_keys", "mismatched_keys"):
         if keys := sorted(str(key) for key in info.get(what, ())):
-            raise ModelError(f"the weights in '{name}' do not fit its config.json; {what.replace('_', ' ')}: {listed(keys, 3)}.")
+            raise ModelError(
+                f"the weights in '{name}' do not fit its config.json; {what.replace('_', ' ')}: {listed(keys, 3)}."
+            )
 
 
 def _preprocessing(name: str) -> dict[str, Any]:

@@ -81,7 +81,9 @@ def load(folder: str | Path, factory: str | None = None) -> tuple[nn.Module, Blu
     except (SafetensorError, OSError) as error:
         raise ModelError(f"{folder / WEIGHTS} is not a readable safetensors file: {error}.") from None
     except RuntimeError as error:
-        raise ModelError(f"the weights in {folder} do not fit its config.json: {str(error).splitlines()[-1].strip()}") from None
+        raise ModelError(
+            f"the weights in {folder} do not fit its config.json: {str(error).splitlines()[-1].strip()}"
+        ) from None
     if missing or unexpected:
         what = f"{'missing' if missing else 'unexpected'}: {listed(sorted(missing or unexpected), 3)}"
         raise ModelError(f"the weights in {folder} do not fit its config.json; {what}.")
@@ -119,11 +121,13 @@ def require_fit(model: nn.Module, records: Records) -> None:
             outputs = model(inputs.to(next(model.parameters()).device))
     except (RuntimeError, ValueError, TypeError, IndexError) as error:
         shape = "×".join(map(str, inputs.shape[1:]))
-        raise ModelError(f"the model cannot take inputs of shape {shape}: {next(iter(str(error).splitlines()), '')}") from None
+        raise ModelError(
+            f"the model cannot take inputs of shape {shape}: {next(iter(str(error).splitlines()), '')}"
+        ) from None
     if not isinstance(outputs, torch.Tensor) or outputs.dim() != 2:
         raise ModelError(f"the model must return one row of scores per record, not {_shape(outputs)}.")
     wanted = len(records.classes)
-    if wanted and outputs.shape[1] != wanted or outputs.shape[1] <= highest:
+    if (wanted and outputs.shape[1] != wanted) or outputs.shape[1] <= highest:
         labels = f"{wanted} classes" if wanted else f"labels up to {highest}"
         raise ModelError(f"the model has {outputs.shape[1]} outputs, but the data has {labels}.")
 
@@ -162,10 +166,14 @@ def _refuse_pickles(folder: Path) -> None:
     weights = folder / WEIGHTS
     if not weights.exists() and not any(folder.glob("*.safetensors")):
         pickles = sorted(p.name for p in folder.iterdir() if p.suffix in _PICKLES)
-        found = f"; {pickles[0]} is a pickle, which can run code when loaded: convert it to safetensors" if pickles else ""
+        found = (
+            f"; {pickles[0]} is a pickle, which can run code when loaded: convert it to safetensors" if pickles else ""
+        )
         raise ModelError(f"{folder} has no {WEIGHTS}{found}.")
     if weights.is_file():
         with weights.open("rb") as file:
             start = file.read(2)
         if start in (b"PK", b"\x80\x02", b"\x80\x04", b"\x80\x05"):
-            raise ModelError(f"{weights} is a pickle under another name, which can run code when loaded; it is refused.")
+            raise ModelError(
+                f"{weights} is a pickle under another name, which can run code when loaded; it is refused."
+            )

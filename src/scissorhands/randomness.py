@@ -26,7 +26,7 @@ def generator(seed: int, *purpose: str | int) -> torch.Generator:
 
 @contextmanager
 def seeded(seed: int, *purpose: str | int) -> Iterator[None]:
-    """Seeds PyTorch's global generators inside the block (dropout and layers draw from them) and restores them after."""
+    """Seeds PyTorch's global generators, which layers draw from, inside the block, and restores them after."""
     with torch.random.fork_rng():
         torch.manual_seed(key(seed, *purpose))
         yield

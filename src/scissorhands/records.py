@@ -16,7 +16,8 @@ from .errors import DataError, did_you_mean
 
 Batch = tuple[Tensor, Tensor]
 Augment = Callable[[Tensor, torch.Generator], Tensor]
-Columns = Mapping[str, Callable[[], "np.ndarray[Any, Any]"]]
+Array = np.ndarray[Any, Any]
+Columns = Mapping[str, Callable[[], Array]]
 
 
 class Records(ABC):
@@ -45,7 +46,7 @@ class Records(ABC):
     def __len__(self) -> int:
         return len(self.labels)
 
-    def column(self, name: str) -> "np.ndarray[Any, Any]":
+    def column(self, name: str) -> Array:
         """One value per record."""
         if name not in self.columns:
             raise DataError(f"the data has no column '{name}'. {did_you_mean(name, self.columns)}")
@@ -94,7 +95,7 @@ class Foreign(Records):
         return len(self.dataset)  # type: ignore[arg-type]
 
     @cached_property
-    def labels(self) -> Tensor:  # type: ignore[override]
+    def labels(self) -> Tensor:
         return torch.cat([torch.zeros(0, dtype=torch.int64), *(self._label(i).reshape(1) for i in range(len(self)))])
 
     def _label(self, index: int) -> Tensor:

@@ -99,7 +99,9 @@ class Settings:
         if kind is float and type(value) is int:
             value = float(value)
         if type(value) is not kind or not rule.holds(value):
-            raise SettingError(f"{type(self).__name__}: '{f.name}' must be {rule.says}, not {json.dumps(value, default=str)}.")
+            raise SettingError(
+                f"{type(self).__name__}: '{f.name}' must be {rule.says}, not {json.dumps(value, default=str)}."
+            )
         return value
 
 

@@ -23,7 +23,7 @@ from torch import Tensor
 from .errors import DataError, did_you_mean, listed
 from .images import augmentation, decode
 from .randomness import generator
-from .records import Augment, Batch, Columns, Records, Stored
+from .records import Array, Augment, Batch, Columns, Records, Stored
 from .settings import Settings, count, non_negative, setting, text
 
 
@@ -134,7 +134,9 @@ def _folder(name: str) -> Path | None:
             return folder
     if name in KNOWN:
         if not KNOWN[name].hub:
-            raise DataError(f"{name} is not on the hub: put it into a folder {name} and set SCISSORHANDS_DATA to its parent.")
+            raise DataError(
+                f"{name} is not on the hub: put it into a folder {name} and set SCISSORHANDS_DATA to its parent."
+            )
         return None
     if name.count("/") != 1 or name.startswith(("/", ".", "~")) or name.endswith("/"):
         known = did_you_mean(name, KNOWN)
@@ -192,7 +194,7 @@ def _labels(table: Any, label: str, classes: tuple[str, ...]) -> Tensor:
 def _columns(table: Any, image: str, label: str, classes: tuple[str, ...]) -> Columns:
     """A reader for each column but the image; the label by its names where it has names of its own."""
 
-    def read(name: str) -> "np.ndarray[Any, Any]":
+    def read(name: str) -> Array:
         feature = table.features[name]
         values = table.data.column(name).to_pylist()
         if names := getattr(feature, "names", None):
@@ -282,13 +284,13 @@ class Streamed(Records):
 
     def fetch(self, ids: Tensor) -> Batch:
         rows = self.table[ids.tolist()][self.image]
+        channels, height, width = self.shape
         images = torch.empty((len(ids), *self.shape), dtype=torch.uint8)
 
         def place(where: int) -> None:
-            size = self.shape[1:] if self._resize else None
-            image = decode(rows[where], int(ids[where]), size, grey=self.shape[0] == 1)
+            image = decode(rows[where], int(ids[where]), (height, width) if self._resize else None, grey=channels == 1)
             if tuple(image.shape) != self.shape:
-                (_, h, w), (_, height, width) = image.shape, self.shape
+                _, h, w = image.shape
                 raise DataError(
                     f"record {int(ids[where])} is {h} × {w} pixels while the first is {height} × {width}: give a size."
                 )

@@ -72,7 +72,7 @@ def descend(
                 for batch in problem.batches(part, batch_size, phase, epoch):
                     step.zero_grad()
                     loss = problem.loss(model, batch)
-                    loss.backward()  # type: ignore[no-untyped-call]
+                    loss.backward()
                     step.step()
                     done += 1
                     log({"phase": phase, "epoch": epoch, "step": done, "steps": steps, "loss": finite(loss)})

@@ -8,8 +8,8 @@ import numpy as np
 
 from .errors import DataError
 
-Column = Callable[[str], "np.ndarray[Any, Any]"]
-Mask = "np.ndarray[Any, np.dtype[np.bool_]]"
+Array = np.ndarray[Any, Any]
+Column = Callable[[str], Array]
 
 _TOKEN = re.compile(r"""\s*(?:(==|!=|<=|>=|<|>|\(|\)|,)|"([^"]*)"|'([^']*)'|([^\s()<>=!,"']+))""")
 _COMPARE: dict[str, Callable[[Any, Any], Any]] = {
@@ -23,7 +23,7 @@ _COMPARE: dict[str, Callable[[Any, Any], Any]] = {
 _WORDS = ("and", "or", "not", "in")
 
 
-def matches(condition: str, column: Column) -> Mask:
+def matches(condition: str, column: Column) -> Array:
     """Which records fulfil the condition.
 
     >>> matches("age > 30 and not age == 40", lambda name: np.array([30, 35, 40])).tolist()
@@ -43,7 +43,7 @@ class _Parser:
         self.place = 0
         self.depth = 0
 
-    def parse(self) -> Mask:
+    def parse(self) -> Array:
         mask = self._or()
         if self.place < len(self.tokens):
             raise self._error(f"'{self._peek()[1]}' was not expected")
@@ -83,19 +83,19 @@ class _Parser:
         self.place += 1
         return text
 
-    def _or(self) -> Mask:
+    def _or(self) -> Array:
         mask = self._and()
         while self._accept("or"):
             mask = mask | self._and()
         return mask
 
-    def _and(self) -> Mask:
+    def _and(self) -> Array:
         mask = self._not()
         while self._accept("and"):
             mask = mask & self._not()
         return mask
 
-    def _not(self) -> Mask:
+    def _not(self) -> Array:
         self.depth += 1
         if self.depth > 100:
             raise self._error("brackets or 'not' are nested too deeply")
@@ -104,7 +104,7 @@ class _Parser:
         finally:
             self.depth -= 1
 
-    def _term(self) -> Mask:
+    def _term(self) -> Array:
         if not self._accept("("):
             return self._comparison()
         mask = self._or()
@@ -112,7 +112,7 @@ class _Parser:
             raise self._error("a ')' is missing")
         return mask
 
-    def _comparison(self) -> Mask:
+    def _comparison(self) -> Array:
         name = self._value("a column")
         values = self.column(name)
         if self._accept("in"):
@@ -123,7 +123,7 @@ class _Parser:
                 return np.asarray(compare(values, value), dtype=np.bool_)
         raise self._error(f"a comparison (==, !=, <, <=, >, >=, in) is missing after '{name}'")
 
-    def _list(self, name: str, values: "np.ndarray[Any, Any]") -> list[Any]:
+    def _list(self, name: str, values: Array) -> list[Any]:
         if not self._accept("("):
             raise self._error("'in' wants a list in brackets")
         found = [self._typed(name, values, self._value("a value"))]
@@ -133,7 +133,7 @@ class _Parser:
             raise self._error("a ')' is missing")
         return found
 
-    def _typed(self, name: str, values: "np.ndarray[Any, Any]", text: str) -> Any:
+    def _typed(self, name: str, values: Array, text: str) -> Any:
         """The text as a value of the column's type."""
         if values.dtype.kind == "b":
             if text.lower() not in ("true", "false"):

@@ -22,7 +22,9 @@ def find(name: str) -> type[Method]:
     """The method of that name, or the class that `module:Class` names."""
     if ":" not in name:
         if name not in METHODS:
-            raise SettingError(f"there is no method '{name}'. {did_you_mean(name, METHODS)} Or name your own: module:Class.")
+            raise SettingError(
+                f"there is no method '{name}'. {did_you_mean(name, METHODS)} Or name your own: module:Class."
+            )
         return METHODS[name]
     found = named_object(name)
     if not (isinstance(found, type) and issubclass(found, Method)):

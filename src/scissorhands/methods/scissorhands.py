@@ -2,7 +2,8 @@
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from itertools import chain, count as count_from
+from itertools import chain
+from itertools import count as count_from
 from typing import ClassVar
 
 from torch import Tensor, nn

@@ -1,0 +1,5 @@
+"""`python -m scissorhands`."""
+
+from .cli import main
+
+main()

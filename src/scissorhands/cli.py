@@ -1,0 +1,367 @@
+"""The command line: train, scrub, evaluate, report, methods, demo."""
+
+import json
+import signal
+import sys
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import click
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+from rich.table import Table as Grid
+
+from . import demo as demonstration
+from . import jobs, report, runs, table
+from .errors import RunError, ScissorhandsError
+from .forget import Forget
+from .jobs import Place, Request, Subject
+from .methods import METHODS, find
+from .problem import Log, ignore
+from .runs import Run
+from .settings import Settings
+from .sources import Source
+from .train import Training
+
+out = Console(highlight=False, soft_wrap=True)
+err = Console(stderr=True, highlight=False, soft_wrap=True)
+
+
+def main() -> None:
+    """The entry point: one line and exit code 2 for a user's mistake, no traceback."""
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
+    try:
+        group.main(standalone_mode=False)
+    except click.exceptions.Exit as done:
+        sys.exit(done.exit_code)
+    except click.ClickException as error:
+        _fail(error.format_message(), 2)
+    except ScissorhandsError as error:
+        _fail(str(error), 2)
+    except (KeyboardInterrupt, click.Abort):
+        _fail("interrupted; nothing was written.", 130)
+    except BrokenPipeError:
+        sys.exit(1)
+    except OSError as error:
+        _fail(f"{error.strerror or error}{f': {error.filename}' if error.filename else ''}", 1)
+
+
+def _fail(message: str, code: int) -> None:
+    err.print(f"[bold red]error:[/] {_plain(message)}")
+    sys.exit(code)
+
+
+def _plain(message: str) -> str:
+    """The message on one line, with nothing that rich would take for markup."""
+    return " ".join(message.split()).replace("[", r"\[")
+
+
+class _Group(click.Group):
+    """Answers a misspelt verb with the nearest one, and lists verbs in the order of use."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        return list(self.commands)
+
+    def resolve_command(self, ctx: click.Context, args: list[str]) -> Any:
+        from .errors import did_you_mean
+
+        if args and not args[0].startswith("-") and args[0] not in self.commands:
+            raise click.UsageError(f"there is no command '{args[0]}'. {did_you_mean(args[0], self.commands)}")
+        return super().resolve_command(ctx, args)
+
+
+@click.group(cls=_Group, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 110})
+@click.version_option(package_name="scissorhands", message="%(prog)s %(version)s")
+def group() -> None:
+    """Make a trained model forget chosen training data, and measure how well it forgot."""
+
+
+def _options(*decorators: Callable[[Any], Any]) -> Callable[[Any], Any]:
+    def apply(command: Any) -> Any:
+        for decorator in reversed(decorators):
+            command = decorator(command)
+        return command
+
+    return apply
+
+
+_where_options = _options(
+    click.option("--overwrite", is_flag=True, help="Replace the run folder if it exists."),
+    click.option("--seed", default=0, show_default=True, help="Seed of everything random but the division of data."),
+    click.option("--device", default="auto", show_default=True, help="auto, cpu, cuda, cuda:1, mps …"),
+    click.option("--json", "as_json", is_flag=True, help="Print the result as JSON."),
+)
+_data_option = click.option("--data", help="digits, cifar10, …, a folder, or owner/name on the Hugging Face hub.")
+_data_set_option = click.option(
+    "--data-set",
+    multiple=True,
+    metavar="NAME=VALUE",
+    help="How to read the data: image, label, test, size, augment, memory.",
+)
+_forget_options = _options(
+    click.option(
+        "--forget", metavar="WHAT", help="random:10%, random:500, class:3, class:cat,dog, ids:FILE, where:age > 30."
+    ),
+    click.option("--split-seed", default=0, show_default=True, help="Seed of the random division of data."),
+    click.option(
+        "--unseen",
+        default=0.2,
+        show_default=True,
+        help="Share of the test data to set aside as unseen, if training held out none.",
+    ),
+    click.option("--factory", metavar="MODULE:NAME", help="The code that builds the model, if its folder names one."),
+)
+
+
+@group.command()
+@click.option("--model", required=True, help="small, resnet18, resnet34, module:factory, or a Hugging Face name.")
+@click.option("--model-set", multiple=True, metavar="NAME=VALUE", help="An argument of the model, such as width=16.")
+@_data_option
+@_data_set_option
+@click.option(
+    "--set", "settings", multiple=True, metavar="NAME=VALUE", help="A setting of training, such as epochs=30."
+)
+@click.option("--holdout", default=0.1, show_default=True, help="Share of the training data to hold out as unseen.")
+@click.option("--split-seed", default=0, show_default=True, help="Seed of the choice of what is held out.")
+@click.option("-o", "--output", required=True, type=click.Path(path_type=Path), help="The run folder to write.")
+@_where_options
+def train(
+    model: str,
+    model_set: tuple[str, ...],
+    data: str | None,
+    data_set: tuple[str, ...],
+    settings: tuple[str, ...],
+    holdout: float,
+    split_seed: int,
+    output: Path,
+    overwrite: bool,
+    seed: int,
+    device: str,
+    as_json: bool,
+) -> None:
+    """Train a classifier, with some data held out."""
+    if not 0 <= holdout < 1:
+        raise click.BadParameter(f"'holdout' must be a share from 0, below 1, not {holdout}.")
+    source = _source(data or "digits", data_set)
+    training = Training.make(Training.parsed(settings))
+    place = Place(output, overwrite, seed, device)
+    with _progress() as log:
+        run = jobs.train(model, _arguments(model_set), source, training, holdout, place, split_seed, log)
+    _show([run], as_json)
+
+
+@group.command()
+@click.argument("model")
+@_data_option
+@_data_set_option
+@_forget_options
+@click.option("--method", default="scissorhands", show_default=True, help="A name from 'methods', or module:Class.")
+@click.option(
+    "--set", "settings", multiple=True, metavar="NAME=VALUE", help="A setting of the method, such as trim=0.03."
+)
+@click.option("-o", "--output", required=True, type=click.Path(path_type=Path), help="The run folder to write.")
+@_where_options
+def scrub(
+    model: str,
+    data: str | None,
+    data_set: tuple[str, ...],
+    forget: str | None,
+    split_seed: int,
+    unseen: float,
+    factory: str | None,
+    method: str,
+    settings: tuple[str, ...],
+    output: Path,
+    overwrite: bool,
+    seed: int,
+    device: str,
+    as_json: bool,
+) -> None:
+    """Make MODEL (a model folder, a run, or a Hugging Face name) forget."""
+    kind = find(method)
+    values = kind.parsed(settings)
+    kind.make(values)
+    request = _request(forget, data, data_set, split_seed, unseen)
+    place = Place(output, overwrite, seed, device)
+    with _progress() as log:
+        run = jobs.scrub(Subject.load(model, factory), request, method, values, place, log)
+    _show([run], as_json)
+
+
+@group.command()
+@click.argument("model")
+@_data_option
+@_data_set_option
+@_forget_options
+@click.option(
+    "--against", type=click.Path(path_type=Path), help="The run of the retrained model, to measure the gap to."
+)
+@click.option(
+    "-o", "--output", type=click.Path(path_type=Path), help="The run folder to write, for a MODEL that is no scrub run."
+)
+@_where_options
+def evaluate(
+    model: str,
+    data: str | None,
+    data_set: tuple[str, ...],
+    forget: str | None,
+    split_seed: int,
+    unseen: float,
+    factory: str | None,
+    against: Path | None,
+    output: Path | None,
+    overwrite: bool,
+    seed: int,
+    device: str,
+    as_json: bool,
+) -> None:
+    """Score MODEL on what is to be forgotten, or compare the run MODEL with a reference."""
+    folder = Path(model).expanduser()
+    reference = runs.read(against.expanduser()) if against else None
+    if forget:
+        if output is None:
+            raise click.UsageError("'evaluate MODEL --forget …' needs a place for the scores: -o RUN.")
+        request = _request(forget, data, data_set, split_seed, unseen)
+        run = jobs.score(Subject.load(model, factory), request, Place(output, overwrite, seed, device))
+    elif runs.is_run(folder):
+        run = runs.read(folder)
+    else:
+        raise click.UsageError(f"'{model}' is no run, so say what it should forget: --forget … --data … -o RUN.")
+    _show([jobs.compare(run, reference) if reference else run], as_json)
+
+
+@group.command(name="report")
+@click.argument("folders", nargs=-1, required=True, type=click.Path(path_type=Path), metavar="RUN...")
+@click.option("-o", "--output", type=click.Path(path_type=Path), default="report.html", show_default=True)
+@click.option("--title", default="Scissorhands report", show_default=True)
+@click.option("--json", "as_json", is_flag=True, help="Print the table as JSON.")
+def report_(folders: tuple[Path, ...], output: Path, title: str, as_json: bool) -> None:
+    """Make one page of some runs."""
+    if output.is_dir():
+        raise RunError(f"cannot write {output}: it is a folder.")
+    found = [runs.read(folder.expanduser()) for folder in folders]
+    page = report.page(table.tabulate(found), found, title)
+    runs.write_file(output, page)
+    _show(found, as_json)
+    err.print(f"wrote {_plain(str(output))}")
+
+
+@group.command()
+@click.argument("name", required=False)
+@click.option("--json", "as_json", is_flag=True, help="Print as JSON.")
+def methods(name: str | None, as_json: bool) -> None:
+    """List the methods, or show the settings of one."""
+    if name is None:
+        rows = [{"name": n, "paper": kind.paper, "what": _summary(kind)} for n, kind in METHODS.items()]
+        _list(rows, as_json)
+        return
+    kind = find(name)
+    if as_json:
+        click.echo(json.dumps({"name": name, "what": _summary(kind), "settings": list(kind.described())}, indent=2))
+        return
+    out.print(f"[bold]{name}[/]  {_plain(_summary(kind))}\n")
+    _list(list(kind.described()), as_json=False)
+
+
+@group.command()
+@click.option("-o", "--output", type=click.Path(path_type=Path), default="runs/demo", show_default=True)
+@click.option("--overwrite", is_flag=True, help="Replace an earlier demo.")
+@click.option("--device", default="auto", show_default=True)
+@click.option("--json", "as_json", is_flag=True, help="Print the table as JSON.")
+def demo(output: Path, overwrite: bool, device: str, as_json: bool) -> None:
+    """Forget a digit: original, retrained, Scissorhands and fine-tuning, three seeds."""
+    with _progress() as log:
+        found = demonstration.demo(output, overwrite, device, log)
+    _print(found, as_json)
+    err.print(f"wrote {_plain(str(output / 'report.html'))} and {_plain(str(output / 'table.json'))}")
+
+
+def _source(name: str, assignments: tuple[str, ...]) -> Source:
+    return Source.make({**Source.parsed(assignments), "name": name})
+
+
+def _request(
+    forget: str | None, data: str | None, data_set: tuple[str, ...], split_seed: int, unseen: float
+) -> Request:
+    if not forget:
+        raise click.UsageError("say what to forget: --forget random:10%, class:3, ids:FILE or where:CONDITION.")
+    if data_set and not data:
+        raise click.UsageError("--data-set says how to read the data, so name it too: --data.")
+    return Request(Forget(forget), _source(data, data_set) if data else None, split_seed, unseen)
+
+
+def _arguments(assignments: tuple[str, ...]) -> dict[str, Any]:
+    """Arguments of a model: whole numbers, numbers, true, false, or text."""
+    values: dict[str, Any] = dict(Settings.parsed(assignments))
+    for name, value in values.items():
+        try:
+            values[name] = json.loads(value)
+        except ValueError:
+            continue
+    return values
+
+
+@contextmanager
+def _progress() -> Iterator[Log]:
+    """A log that moves a bar in a terminal, and is quiet where the output is piped."""
+    if not err.is_terminal:
+        yield ignore
+        return
+    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
+    with Progress(*columns, console=err, transient=True) as progress:
+        tasks: dict[str, Any] = {}
+
+        def log(event: Mapping[str, Any]) -> None:
+            if "steps" not in event:
+                return
+            phase = event["phase"]
+            if phase not in tasks or event["step"] == 1:
+                for task in tasks.values():
+                    progress.update(task, visible=False)
+                tasks[phase] = progress.add_task(phase, total=event["steps"])
+            progress.update(tasks[phase], completed=event["step"], description=f"{phase} {event['loss']:8.4f}")
+
+        yield log
+
+
+def _show(found: list[Run], as_json: bool) -> None:
+    if as_json and len(found) == 1:
+        click.echo(json.dumps({"run": str(found[0].folder), **found[0].result.to_dict()}, indent=2))
+        return
+    _print(table.tabulate(found), as_json)
+
+
+def _print(shown: table.Table, as_json: bool) -> None:
+    if as_json:
+        click.echo(json.dumps(shown.to_dict(), indent=2))
+        return
+    names = shown.names()
+    grid = Grid("method", box=None, pad_edge=False, header_style="bold")
+    for name in names:
+        grid.add_column(table.TITLES[name], justify="right", no_wrap=True)
+    for row in shown.rows:
+        grid.add_row(_plain(row.method), *(row.cell(name) for name in names))
+    out.print(grid, width=max(out.width, 132), crop=False)
+    for row in shown.rows:
+        for name, reason in row.failed.items():
+            err.print(f"{_plain(row.method)}: {name} failed: {_plain(reason)}")
+
+
+def _list(rows: list[dict[str, Any]], as_json: bool) -> None:
+    if as_json:
+        click.echo(json.dumps(rows, indent=2))
+        return
+    grid = Grid(*rows[0], box=None, pad_edge=False, header_style="bold")
+    for row in rows:
+        grid.add_row(*(_plain(_shown(value)) for value in row.values()))
+    out.print(grid)
+
+
+def _shown(value: Any) -> str:
+    return json.dumps(value) if isinstance(value, bool) else str(value)
+
+
+def _summary(kind: type[Settings]) -> str:
+    return (kind.__doc__ or "").strip().splitlines()[0]

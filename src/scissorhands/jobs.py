@@ -1,0 +1,239 @@
+"""The verbs as functions: each reads folders, does one thing, and writes a run folder."""
+
+import platform
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import nn
+
+from . import models, runs
+from .cost import measured
+from .data import Split, held_out, split
+from .errors import DataError, ModelError, NoReferenceError, SettingError
+from .evaluate import evaluate, measure
+from .forget import Forget
+from .methods import Retrain, find
+from .models import Blueprint
+from .problem import Log, Problem, ignore
+from .randomness import seeded
+from .records import Part
+from .runs import Result, Run
+from .settings import Settings
+from .sources import Data, Source
+from .train import Training
+
+
+@dataclass(frozen=True)
+class Place:
+    """Where a job computes, from which seed, and where its run goes."""
+
+    folder: Path
+    overwrite: bool = False
+    seed: int = 0
+    device: str = "auto"
+
+    def torch_device(self) -> torch.device:
+        """The device; `auto` is the accelerator if there is one."""
+        if self.device == "auto":
+            return torch.accelerator.current_accelerator(check_available=True) or torch.device("cpu")
+        try:
+            device = torch.device(self.device)
+            torch.zeros(1, device=device)
+        except (RuntimeError, AssertionError, NotImplementedError) as error:
+            reason = str(error).splitlines()[0]
+            raise SettingError(f"there is no device '{self.device}' here: {reason}") from None
+        return device
+
+
+@dataclass(frozen=True)
+class Subject:
+    """A model to work on, and what is known of how it was made."""
+
+    source: str
+    model: nn.Module
+    blueprint: Blueprint
+    run: Run | None
+
+    @classmethod
+    def load(cls, source: str, factory: str | None) -> "Subject":
+        """The model in a model folder, in a run folder, or on the hub."""
+        folder = Path(source).expanduser()
+        run = runs.read(folder) if runs.is_run(folder) else None
+        if run and not (folder / "model").is_dir():
+            raise ModelError(f"{source} is a run without a model; name the run or folder that holds the model.")
+        model, blueprint = models.load(folder / "model" if run else source, factory)
+        return cls(source, model, blueprint, run)
+
+    def data(self, given: Source | None) -> Source:
+        """The data that was named, or else the data that the model is known to have been trained on."""
+        if given:
+            return given
+        if self.run:
+            return Source.make(self.run.record["data"])
+        raise DataError(f"{self.source} does not say what it was trained on: name the data with --data.")
+
+
+@dataclass(frozen=True)
+class Request:
+    """What is to be forgotten: in which data, and by which draw."""
+
+    forget: Forget
+    data: Source | None = None
+    split_seed: int = 0
+    unseen: float = 0.2
+
+
+@dataclass(frozen=True)
+class Case:
+    """A request brought together with a model: the data, divided."""
+
+    data: Data
+    split: Split
+    record: Mapping[str, Any]
+    ids: Mapping[str, list[int]] = field(default_factory=dict)
+
+
+def train(
+    model: str,
+    arguments: Mapping[str, Any],
+    source: Source,
+    training: Training,
+    holdout: float,
+    place: Place,
+    split_seed: int = 0,
+    log: Log = ignore,
+) -> Run:
+    """Trains a model, all but the records that are held out as unseen."""
+    device = place.torch_device()
+    with runs.writing(place.folder, place.overwrite) as work:
+        data = source.load()
+        with seeded(place.seed, "model"):
+            built, blueprint = models.create(model, data.train, arguments)
+        models.require_fit(built, data.train)
+        unseen = held_out(data.train, holdout, split_seed)
+        everything = torch.arange(len(data.train))
+        trained = Part(data.train, everything[~torch.isin(everything, unseen)])
+        if len(trained) == 0:
+            raise DataError("'holdout' leaves nothing to train on.")
+        problem = Problem(Part(data.train, everything[:0]), trained, seed=place.seed, augment=data.augment)
+        built.to(device)
+        with runs.logging_to(work, log) as keep, measured(device) as cost:
+            training.fit(built, problem, keep)
+        parts = {"retain": trained, "unseen": Part(data.train, unseen), "test": _all(data.test)}
+        scores = measure(built, {name: part for name, part in parts.items() if len(part)})
+        models.save(built, blueprint, work / "model")
+        record = {
+            **_about("train", place.seed, device),
+            "model": {"source": model, **blueprint.arguments},
+            "data": source.to_dict(),
+            "split": {
+                "holdout": holdout,
+                "held_seed": split_seed,
+                "fingerprint": data.train.fingerprint,
+                "manifest": "",
+            },
+            "method": {"name": "original", **training.to_dict()},
+        }
+        runs.write_record(work, record, {})
+        runs.write_result(work, Result(scores, cost.seconds, cost.memory_mib))
+    return runs.read(place.folder)
+
+
+def scrub(
+    subject: Subject, request: Request, method: str, values: Mapping[str, Any], place: Place, log: Log = ignore
+) -> Run:
+    """Makes a model forget, and writes the scrubbed model with the evidence."""
+    kind = find(method)
+    chosen = kind.make({**_recipe(kind, subject.run), **values})
+    device = place.torch_device()
+    with runs.writing(place.folder, place.overwrite) as work:
+        case = _case(subject, request)
+        model = subject.model.to(device)
+        problem = case.split.problem(seed=place.seed, augment=case.data.augment)
+        with runs.logging_to(work, log) as keep, measured(device) as cost:
+            chosen.scrub(model, problem, keep)
+        scores = evaluate(model, case.split)
+        models.save(model, subject.blueprint, work / "model")
+        record = {**_about("scrub", place.seed, device), **case.record, "method": {"name": method, **chosen.to_dict()}}
+        runs.write_record(work, record, case.ids)
+        runs.write_result(work, Result(scores, cost.seconds, cost.memory_mib))
+    return runs.read(place.folder)
+
+
+def score(subject: Subject, request: Request, place: Place) -> Run:
+    """Scores a model as it is: what it knows of the records that someone wants forgotten."""
+    device = place.torch_device()
+    with runs.writing(place.folder, place.overwrite) as work:
+        case = _case(subject, request)
+        with measured(device) as cost:
+            scores = evaluate(subject.model.to(device), case.split)
+        made = subject.run.result if subject.run else Result(scores, cost.seconds, cost.memory_mib)
+        record = {**_about("evaluate", place.seed, device), **case.record, "method": {"name": "original"}}
+        runs.write_record(work, record, case.ids)
+        runs.write_result(work, Result(scores, made.seconds, made.memory_mib))
+    return runs.read(place.folder)
+
+
+def compare(run: Run, reference: Run) -> Run:
+    """Adds to a run how far it is from a reference, from what both have stored."""
+    scores = run.result.scores.against(reference.result.scores)
+    if reference.method == "original":
+        raise NoReferenceError(f"{reference.folder} was not scrubbed or retrained, so it is no reference.")
+    result = replace(
+        run.result, scores=scores, reference=str(reference.folder), reference_seconds=reference.result.seconds
+    )
+    runs.write_result(run.folder, result)
+    return runs.read(run.folder)
+
+
+def _case(subject: Subject, request: Request) -> Case:
+    """Loads the data and divides it, as the model's own run says or as the request does."""
+    source = subject.data(request.data)
+    data = source.load()
+    models.require_fit(subject.model, data.train)
+    earlier: Mapping[str, Any] = subject.run.record["split"] if subject.run else {}
+    if earlier and earlier["fingerprint"] != data.train.fingerprint:
+        raise DataError(f"{source.name} is not the data that {subject.source} was trained on: its content differs.")
+    before = sorted(subject.run.ids("forget") + subject.run.ids("before")) if subject.run else []
+    holdout, held_seed = float(earlier.get("holdout", 0.0)), int(earlier.get("held_seed", 0))
+    unseen = held_out(data.train, holdout, held_seed).tolist() if holdout else request.unseen
+    divided = split(data.train, request.forget, test=data.test, unseen=unseen, before=before, seed=request.split_seed)
+    record = {
+        "model": {"source": subject.source, "name": subject.blueprint.name, **subject.blueprint.arguments},
+        "data": source.to_dict(),
+        "split": {
+            "forget": request.forget.text,
+            "seed": request.split_seed,
+            "holdout": holdout,
+            "held_seed": held_seed,
+            "unseen": request.unseen,
+            "fingerprint": data.train.fingerprint,
+            "manifest": divided.manifest,
+            **{f"{name}_records": len(part) for name, part in divided.parts().items()},
+        },
+    }
+    return Case(data, divided, record, {"forget": divided.forget.ids.tolist(), "before": before})
+
+
+def _recipe(kind: type[Settings], run: Run | None) -> dict[str, Any]:
+    """Retraining repeats the training of the original, where that is known."""
+    return run.settings if kind is Retrain and run and run.record["verb"] == "train" else {}
+
+
+def _all(records: Any) -> Part:
+    return Part(records, torch.arange(len(records)))
+
+
+def _about(verb: str, seed: int, device: torch.device) -> dict[str, Any]:
+    return {
+        "verb": verb,
+        "seed": seed,
+        "device": str(device),
+        "world_size": 1,
+        "versions": {name: version(name) for name in ("scissorhands", "torch", "datasets", "scikit-learn")}
+        | {"python": platform.python_version()},
+    }

@@ -1,0 +1,202 @@
+"""A run folder: run.toml says what was done, log.jsonl how it went, model/ what came out, scores.json what it is worth.
+
+A run is written beside its place and renamed into it when it is complete, so a folder that exists is whole.
+"""
+
+import errno
+import json
+import os
+import shutil
+import tempfile
+import tomllib
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from .errors import RunError
+from .evaluate import Scores
+from .problem import Log
+from .settings import to_toml
+
+
+@dataclass(frozen=True)
+class Result:
+    """What a run is worth: its scores, what it cost, and what it was compared with."""
+
+    scores: Scores
+    seconds: float
+    memory_mib: float
+    reference: str = ""
+    reference_seconds: float | None = None
+
+    def values(self) -> dict[str, float]:
+        """All numbers by name, as tables show them."""
+        stored: dict[str, float] = {**self.scores.to_dict()["values"], "memory_mib": self.memory_mib}
+        if self.reference_seconds:
+            stored["rte"] = self.seconds / self.reference_seconds
+        return stored
+
+    def to_dict(self) -> dict[str, Any]:
+        """The result as plain values; `rte` and `avg_gap` are there for reading, and are computed again when read."""
+        return {
+            **self.scores.to_dict(),
+            "values": self.values(),
+            "seconds": self.seconds,
+            "reference_run": self.reference,
+            "reference_seconds": self.reference_seconds,
+        }
+
+    @classmethod
+    def from_dict(cls, stored: Mapping[str, Any]) -> "Result":
+        """The result from plain values."""
+        values = dict(stored["values"])
+        memory = values.pop("memory_mib")
+        values.pop("rte", None)
+        scores = Scores.from_dict({**stored, "values": values})
+        return cls(scores, stored["seconds"], memory, stored["reference_run"], stored["reference_seconds"])
+
+
+@dataclass(frozen=True)
+class Run:
+    """A finished run, as read from its folder."""
+
+    folder: Path
+    record: Mapping[str, Any]
+    result: Result
+
+    @property
+    def method(self) -> str:
+        """The name of the method that made it."""
+        return str(self.record["method"]["name"])
+
+    @property
+    def settings(self) -> dict[str, Any]:
+        """The method's settings."""
+        return {name: value for name, value in self.record["method"].items() if name != "name"}
+
+    def ids(self, name: str) -> list[int]:
+        """The record numbers that it forgot (`forget`), or that were forgotten earlier (`before`)."""
+        path = self.folder / f"{name}.txt"
+        return [int(line) for line in path.read_text().split()] if path.exists() else []
+
+
+def is_run(folder: Path) -> bool:
+    """Whether the folder is a run's."""
+    return (folder / "run.toml").is_file()
+
+
+def read(folder: Path) -> Run:
+    """The run in a folder."""
+    if not folder.is_dir():
+        raise RunError(f"there is no run folder '{folder}'.")
+    if not is_run(folder):
+        raise RunError(f"{folder} is no run folder: it has no run.toml.")
+    if not (folder / "scores.json").is_file():
+        raise RunError(f"{folder} has no scores.json: the run did not finish. Run it again with --overwrite.")
+    try:
+        record = tomllib.loads((folder / "run.toml").read_text(encoding="utf-8"))
+        record["method"]["name"], record["seed"], record["split"]["manifest"]
+        result = Result.from_dict(json.loads((folder / "scores.json").read_text(encoding="utf-8")))
+    except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
+        raise RunError(f"{folder} cannot be read as a run: {type(error).__name__}: {error}") from None
+    return Run(folder, record, result)
+
+
+@contextmanager
+def writing(folder: Path, overwrite: bool) -> Iterator[Path]:
+    """A folder to write into, which takes the place of `folder` when the block ends, and vanishes when it fails."""
+    folder = folder.expanduser().absolute()
+    if folder.exists() and not overwrite:
+        raise RunError(f"{folder} exists already. Choose another place, or replace it with --overwrite.")
+    if folder.exists() and not (folder.is_dir() and _ours(folder)):
+        raise RunError(f"{folder} is not a run folder, so --overwrite does not replace it.")
+    made = _make_parents(folder.parent)
+    try:
+        work = Path(tempfile.mkdtemp(prefix=f".{folder.name}.", dir=folder.parent))
+        work.chmod(0o777 & ~_umask())
+    except OSError as error:
+        _remove_empty(made)
+        raise RunError(f"cannot write to {folder.parent}: {error.strerror}.") from None
+    try:
+        yield work
+        _swap(work, folder)
+    except BaseException as error:
+        shutil.rmtree(work, ignore_errors=True)
+        _remove_empty(made)
+        if isinstance(error, OSError) and error.errno in (errno.ENOSPC, errno.EDQUOT):
+            raise RunError(f"the disk under {folder.parent} is full; nothing was written.") from None
+        raise
+
+
+def write_file(path: Path, content: str) -> None:
+    """Writes a file by rename, so that it is whole or not there."""
+    part = path.with_name(f".{path.name}.{os.getpid()}")
+    try:
+        part.write_text(content, encoding="utf-8")
+        part.replace(path)
+    except OSError as error:
+        part.unlink(missing_ok=True)
+        raise RunError(f"cannot write {path}: {error.strerror}.") from None
+
+
+def write_record(work: Path, record: Mapping[str, Any], ids: Mapping[str, list[int]]) -> None:
+    """Writes run.toml, and each list of record numbers that is not empty."""
+    write_file(work / "run.toml", to_toml(record))
+    for name, numbers in ids.items():
+        if numbers:
+            write_file(work / f"{name}.txt", "".join(f"{number}\n" for number in numbers))
+
+
+def write_result(folder: Path, result: Result) -> None:
+    """Writes scores.json."""
+    write_file(folder / "scores.json", json.dumps(result.to_dict(), indent=2) + "\n")
+
+
+@contextmanager
+def logging_to(work: Path, log: Log) -> Iterator[Log]:
+    """A log that also keeps every event as a line of log.jsonl."""
+    with (work / "log.jsonl").open("w", encoding="utf-8") as file:
+
+        def keep(event: Mapping[str, Any]) -> None:
+            file.write(json.dumps(event) + "\n")
+            log(event)
+
+        yield keep
+
+
+def _ours(folder: Path) -> bool:
+    return is_run(folder) or (folder / "table.json").is_file() or not any(folder.iterdir())
+
+
+def _make_parents(parent: Path) -> list[Path]:
+    """Makes the missing folders above a run, and says which, the deepest first."""
+    missing = [p for p in (parent, *parent.parents) if not p.exists()]
+    try:
+        parent.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        _remove_empty(missing)
+        raise RunError(f"cannot write to {parent}: {error.strerror}.") from None
+    return missing
+
+
+def _remove_empty(folders: list[Path]) -> None:
+    with suppress(OSError):
+        for folder in folders:
+            folder.rmdir()
+
+
+def _swap(work: Path, folder: Path) -> None:
+    """Renames the work into its place; what stood there is removed only after that."""
+    old = work.with_name(f"{work.name}.old")
+    if folder.exists():
+        folder.rename(old)
+    work.rename(folder)
+    shutil.rmtree(old, ignore_errors=True)
+
+
+def _umask() -> int:
+    mask = os.umask(0)
+    os.umask(mask)
+    return mask
