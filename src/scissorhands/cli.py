@@ -4,7 +4,7 @@ import json
 import signal
 import sys
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -39,7 +39,7 @@ def main() -> None:
     except click.ClickException as error:
         _fail(error.format_message(), 2)
     except ScissorhandsError as error:
-        _fail(str(error), 2)
+        _fail(str(error), error.exit_code)
     except (KeyboardInterrupt, click.Abort):
         _fail("interrupted; nothing was written.", 130)
     except BrokenPipeError:
@@ -296,10 +296,8 @@ def _arguments(assignments: tuple[str, ...]) -> dict[str, Any]:
     """Arguments of a model: whole numbers, numbers, true, false, or text."""
     values: dict[str, Any] = dict(Settings.parsed(assignments))
     for name, value in values.items():
-        try:
-            values[name] = json.loads(value)
-        except ValueError:
-            continue
+        with suppress(ValueError):
+            values[name] = value if value == "null" else json.loads(value)
     return values
 
 
@@ -343,7 +341,7 @@ def _print(shown: table.Table, as_json: bool) -> None:
         grid.add_column(table.TITLES[name], justify="right", no_wrap=True)
     for row in shown.rows:
         grid.add_row(_plain(row.method), *(row.cell(name) for name in names))
-    out.print(grid, width=max(out.width, 132), crop=False)
+    Console(highlight=False, width=max(out.width, 132)).print(grid)  # a narrow terminal folds it, and hides nothing
     for row in shown.rows:
         for name, reason in row.failed.items():
             err.print(f"{_plain(row.method)}: {name} failed: {_plain(reason)}")

@@ -7,6 +7,8 @@ from difflib import get_close_matches
 class ScissorhandsError(Exception):
     """A mistake that its message, one line, tells how to mend."""
 
+    exit_code = 2
+
 
 class SettingError(ScissorhandsError):
     """A setting is unknown, of the wrong type, or breaks its rule."""
@@ -22,6 +24,12 @@ class ModelError(ScissorhandsError):
 
 class RunError(ScissorhandsError):
     """A run folder cannot be read or written."""
+
+
+class FailedError(ScissorhandsError):
+    """Nothing was wrong with what was asked, and it failed all the same."""
+
+    exit_code = 1
 
 
 class NoReferenceError(ScissorhandsError):

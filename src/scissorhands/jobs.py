@@ -128,7 +128,7 @@ def train(
         models.save(built, blueprint, work / "model")
         record = {
             **_about("train", place.seed, device),
-            "model": {"source": model, **blueprint.arguments},
+            "model": {"source": model, "name": blueprint.name, "arguments": dict(blueprint.arguments)},
             "data": source.to_dict(),
             "split": {
                 "holdout": holdout,
@@ -151,7 +151,7 @@ def scrub(
     chosen = kind.make({**_recipe(kind, subject.run), **values})
     device = place.torch_device()
     with runs.writing(place.folder, place.overwrite) as work:
-        case = _case(subject, request)
+        case = _case(subject, request, place)
         model = subject.model.to(device)
         problem = case.split.problem(seed=place.seed, augment=case.data.augment)
         with runs.logging_to(work, log) as keep, measured(device) as cost:
@@ -168,10 +168,9 @@ def score(subject: Subject, request: Request, place: Place) -> Run:
     """Scores a model as it is: what it knows of the records that someone wants forgotten."""
     device = place.torch_device()
     with runs.writing(place.folder, place.overwrite) as work:
-        case = _case(subject, request)
-        with measured(device) as cost:
-            scores = evaluate(subject.model.to(device), case.split)
-        made = subject.run.result if subject.run else Result(scores, cost.seconds, cost.memory_mib)
+        case = _case(subject, request, place)
+        scores = evaluate(subject.model.to(device), case.split)
+        made = subject.run.result if subject.run else Result(scores)
         record = {**_about("evaluate", place.seed, device), **case.record, "method": {"name": "original"}}
         runs.write_record(work, record, case.ids)
         runs.write_result(work, Result(scores, made.seconds, made.memory_mib))
@@ -183,14 +182,13 @@ def compare(run: Run, reference: Run) -> Run:
     scores = run.result.scores.against(reference.result.scores)
     if reference.method == "original":
         raise NoReferenceError(f"{reference.folder} was not scrubbed or retrained, so it is no reference.")
-    result = replace(
-        run.result, scores=scores, reference=str(reference.folder), reference_seconds=reference.result.seconds
-    )
+    place = runs.from_there(reference.folder, run.folder)
+    result = replace(run.result, scores=scores, reference=place, reference_seconds=reference.result.seconds)
     runs.write_result(run.folder, result)
     return runs.read(run.folder)
 
 
-def _case(subject: Subject, request: Request) -> Case:
+def _case(subject: Subject, request: Request, place: Place) -> Case:
     """Loads the data and divides it, as the model's own run says or as the request does."""
     source = subject.data(request.data)
     data = source.load()
@@ -202,8 +200,9 @@ def _case(subject: Subject, request: Request) -> Case:
     holdout, held_seed = float(earlier.get("holdout", 0.0)), int(earlier.get("held_seed", 0))
     unseen = held_out(data.train, holdout, held_seed).tolist() if holdout else request.unseen
     divided = split(data.train, request.forget, test=data.test, unseen=unseen, before=before, seed=request.split_seed)
+    origin = runs.from_there(subject.source, place.folder)
     record = {
-        "model": {"source": subject.source, "name": subject.blueprint.name, **subject.blueprint.arguments},
+        "model": {"source": origin, "name": subject.blueprint.name, "arguments": dict(subject.blueprint.arguments)},
         "data": source.to_dict(),
         "split": {
             "forget": request.forget.text,

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from .errors import RunError
+from .errors import FailedError, RunError
 from .evaluate import Scores
 from .problem import Log
 from .settings import to_toml
@@ -26,15 +26,17 @@ class Result:
     """What a run is worth: its scores, what it cost, and what it was compared with."""
 
     scores: Scores
-    seconds: float
-    memory_mib: float
+    seconds: float | None = None
+    memory_mib: float | None = None
     reference: str = ""
     reference_seconds: float | None = None
 
     def values(self) -> dict[str, float]:
         """All numbers by name, as tables show them."""
-        stored: dict[str, float] = {**self.scores.to_dict()["values"], "memory_mib": self.memory_mib}
-        if self.reference_seconds:
+        stored: dict[str, float] = self.scores.to_dict()["values"]
+        if self.memory_mib is not None:
+            stored["memory_mib"] = self.memory_mib
+        if self.seconds is not None and self.reference_seconds:
             stored["rte"] = self.seconds / self.reference_seconds
         return stored
 
@@ -52,7 +54,7 @@ class Result:
     def from_dict(cls, stored: Mapping[str, Any]) -> "Result":
         """The result from plain values."""
         values = dict(stored["values"])
-        memory = values.pop("memory_mib")
+        memory = values.pop("memory_mib", None)
         values.pop("rte", None)
         scores = Scores.from_dict({**stored, "values": values})
         return cls(scores, stored["seconds"], memory, stored["reference_run"], stored["reference_seconds"])
@@ -80,6 +82,11 @@ class Run:
         """The record numbers that it forgot (`forget`), or that were forgotten earlier (`before`)."""
         path = self.folder / f"{name}.txt"
         return [int(line) for line in path.read_text().split()] if path.exists() else []
+
+
+def from_there(path: str | Path, folder: Path) -> str:
+    """The way to a path from a run's folder, so that what is moved together stays together; a name stays a name."""
+    return os.path.relpath(path, folder) if Path(path).exists() else str(path)
 
 
 def is_run(folder: Path) -> bool:
@@ -126,7 +133,7 @@ def writing(folder: Path, overwrite: bool) -> Iterator[Path]:
         shutil.rmtree(work, ignore_errors=True)
         _remove_empty(made)
         if isinstance(error, OSError) and error.errno in (errno.ENOSPC, errno.EDQUOT):
-            raise RunError(f"the disk under {folder.parent} is full; nothing was written.") from None
+            raise FailedError(f"the disk under {folder.parent} is full; nothing was written.") from None
         raise
 
 

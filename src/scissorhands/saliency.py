@@ -126,9 +126,9 @@ def _cut_off(scores: list[Tensor], wanted: int, dtype: torch.dtype) -> tuple[int
     Finds it 16 bits at a time, from the top: count how many scores have each value of the digit, walk down until
     enough are covered, go on with those that share the digit. Nothing is sorted, gathered or copied.
     """
-    if wanted == 0:
-        return torch.iinfo(torch.int64).max, 0
     width = torch.finfo(dtype).bits
+    if wanted == 0:
+        return 2 ** (width - 1) - 1, 0  # above the pattern of every float
     prefix = 0
     for shift in range(width - 16, -1, -16):
         counts = torch.zeros(1 << 16, dtype=torch.int64)

@@ -4,7 +4,6 @@ import json
 import statistics
 from collections.abc import Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 from .errors import RunError
@@ -68,8 +67,8 @@ def tabulate(runs: Sequence[Run]) -> Table:
         groups.setdefault(json.dumps([run.method, run.settings, manifest], sort_keys=True), []).append(run)
     labels = _labels([group[0] for group in groups.values()])
     rows = [_row(label, group) for label, group in zip(labels, groups.values(), strict=True)]
-    names = {Path(run.result.reference) for run in runs if run.result.reference}
-    references = {run.method for run in runs if run.folder in names} or {folder.name for folder in names}
+    folders = {(run.folder / run.result.reference).resolve() for run in runs if run.result.reference}
+    references = {run.method for run in runs if run.folder.resolve() in folders} or {folder.name for folder in folders}
     return Table(references.pop() if len(references) == 1 else None, rows)
 
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor, nn
 
-from .errors import ModelError
+from .errors import FailedError
 from .modes import training
 from .problem import Log, Problem, ignore, trainable
 from .randomness import seeded
@@ -65,15 +65,16 @@ def descend(
     step = optimiser(trainable(model).values(), lr=lr, momentum=momentum, weight_decay=weight_decay)
     steps = epochs * problem.steps(part, batch_size)
     done = 0
+    step.zero_grad()
     with training(model):
         for epoch in range(epochs):
             step.param_groups[0]["lr"] = scheduled(lr, schedule, epoch, epochs)
             with seeded(problem.seed, phase, epoch):
                 for batch in problem.batches(part, batch_size, phase, epoch):
-                    step.zero_grad()
                     loss = problem.loss(model, batch)
                     loss.backward()
                     step.step()
+                    step.zero_grad()
                     done += 1
                     log({"phase": phase, "epoch": epoch, "step": done, "steps": steps, "loss": finite(loss)})
 
@@ -82,5 +83,5 @@ def finite(loss: Tensor) -> float:
     """The loss as a number, refused where it is none."""
     value = loss.item()
     if not math.isfinite(value):
-        raise ModelError(f"the loss became {value}: the method diverged. Lower the learning rate.")
+        raise FailedError(f"the loss became {value}: training diverged. Lower the learning rate.")
     return value

@@ -1,0 +1,67 @@
+"""Small things that many tests share: one MLP, one convolutional net with batch norm, a few records."""
+
+from collections.abc import Callable
+
+import pytest
+import torch
+from torch import Tensor, nn
+from torch.utils.data import TensorDataset
+
+import scissorhands as sh
+
+
+def _mlp() -> nn.Module:
+    return nn.Sequential(nn.Flatten(), nn.Linear(16, 12), nn.ReLU(), nn.Dropout(0.2), nn.Linear(12, 3))
+
+
+def _convnet() -> nn.Module:
+    return nn.Sequential(
+        nn.Conv2d(1, 4, 3, padding=1, bias=False),
+        nn.BatchNorm2d(4),
+        nn.ReLU(),
+        nn.Flatten(),
+        nn.Linear(64, 8),
+        nn.BatchNorm1d(8),
+        nn.ReLU(),
+        nn.Linear(8, 3),
+    )
+
+
+@pytest.fixture(params=[_mlp, _convnet], ids=["mlp", "convnet"])
+def build(request: pytest.FixtureRequest) -> Callable[[], nn.Module]:
+    """A function that builds the same small network each time."""
+
+    def made() -> nn.Module:
+        torch.manual_seed(0)
+        model: nn.Module = request.param()
+        return model.eval()
+
+    return made
+
+
+@pytest.fixture
+def mlp() -> nn.Module:
+    """The MLP in float64, without dropout in the way."""
+    torch.manual_seed(0)
+    return _mlp().double().eval()
+
+
+def records(count: int, seed: int) -> tuple[Tensor, Tensor]:
+    """Images of 4 × 4 in three classes that a small network can tell apart."""
+    draw = torch.Generator().manual_seed(seed)
+    labels = torch.arange(count) % 3
+    centres = torch.randn(3, 1, 4, 4, generator=torch.Generator().manual_seed(99))
+    return centres[labels] + 0.7 * torch.randn(count, 1, 4, 4, generator=draw), labels
+
+
+@pytest.fixture
+def split() -> sh.Split:
+    """Sixty training records, six of them to forget."""
+    train, test = TensorDataset(*records(60, 1)), TensorDataset(*records(30, 2))
+    return sh.split(train, sh.Forget("random:10%"), test=test, seed=0)
+
+
+@pytest.fixture
+def problem(split: sh.Split) -> sh.Problem:
+    """The problem of the split."""
+    return split.problem(seed=0)

@@ -1,0 +1,280 @@
+"""The split: who is in which part, and when two splits count as the same."""
+
+from itertools import combinations
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from torch.utils.data import TensorDataset
+
+from scissorhands.data import Split, held_out, split
+from scissorhands.errors import DataError
+from scissorhands.forget import Forget
+from scissorhands.records import Foreign, Part, Stored
+
+
+def records(count: int, classes: int = 4, first: int = 0) -> Stored:
+    """Records with labels 0, 1, 2, … in turn, each with an input of its own."""
+    inputs = torch.arange(first, first + count, dtype=torch.float32)[:, None]
+    return Stored(inputs, torch.arange(count) % classes)
+
+
+TRAIN, TEST = records(40), records(20, first=1000)
+
+
+def divided(forget: str = "random:25%", **options: Any) -> Split:
+    return split(TRAIN, Forget(forget), **{"test": TEST, **options})
+
+
+def ids(part: Part | None) -> set[int]:
+    return set() if part is None else {int(i) for i in part.ids}
+
+
+def labels(part: Part | None) -> set[int]:
+    return set() if part is None else {int(i) for i in part.labels}
+
+
+def refusal(forget: str = "random:25%", **options: Any) -> str:
+    with pytest.raises(DataError) as caught:
+        divided(forget, **options)
+    message = str(caught.value)
+    assert len(message.splitlines()) == 1
+    return message
+
+
+# who is in which part
+
+
+@pytest.mark.parametrize("forget", ["random:25%", "random:1", "class:2", "class:1,3", "where:label >= 2"])
+@pytest.mark.parametrize("unseen", [0, 0.2, 0.5, [], [0, 5, 39], list(range(4, 24))], ids=str)
+@pytest.mark.parametrize("before", [[], [1, 2, 3]], ids=str)
+def test_the_parts_share_no_record_and_leave_out_only_what_they_must(
+    forget: str, unseen: Any, before: list[int]
+) -> None:
+    made = divided(forget, unseen=unseen, before=before)
+    seen = [
+        {(id(part.records), i) for i in ids(part)}
+        for part in (made.forget, made.retain, made.unseen, made.test)
+        if part
+    ]
+    assert all(not a & b for a, b in combinations(seen, 2))
+
+    gone = labels(made.forget) - labels(made.retain)
+    held = set(unseen) if isinstance(unseen, list) else set()
+    assert ids(made.forget) | ids(made.retain) == set(range(40)) - held - set(before)
+    rest = {i for i in range(20) if int(TEST.labels[i]) not in gone}
+    if isinstance(unseen, list):
+        assert ids(made.test) == rest
+        assert ids(made.unseen) == {i for i in held if int(TRAIN.labels[i]) not in gone}
+    else:
+        assert ids(made.test) | ids(made.unseen) == rest
+
+
+def test_ids_are_sorted_in_every_part() -> None:
+    made = divided(unseen=[9, 3, 7], before=[8, 2])
+    for part in made.parts().values():
+        assert part.ids.tolist() == sorted(part.ids.tolist())
+
+
+def test_a_share_of_the_test_data_that_is_unseen_is_never_scored_as_test() -> None:
+    made = divided(unseen=0.3)
+    assert made.unseen is not None
+    assert made.unseen.records is made.test.records is TEST
+    assert len(made.unseen) == 6
+    assert len(made.test) == 14
+    assert not ids(made.unseen) & ids(made.test)
+
+
+def test_which_test_records_are_unseen_depends_on_the_seed_alone() -> None:
+    assert ids(divided(seed=1).unseen) == ids(divided("class:0,1", seed=1).unseen) | {
+        i for i in ids(divided(seed=1).unseen) if i % 4 < 2
+    }
+    assert len({tuple(sorted(ids(divided(seed=seed).unseen))) for seed in range(5)}) == 5
+
+
+def test_unseen_ids_are_of_the_training_data_and_are_neither_retained_nor_forgotten() -> None:
+    made = divided("random:50%", unseen=[1, 2, 3, 4])
+    assert made.unseen is not None
+    assert made.unseen.records is TRAIN
+    assert ids(made.unseen) == {1, 2, 3, 4}
+    assert not ids(made.unseen) & (ids(made.forget) | ids(made.retain))
+    assert len(made.forget) == 18
+    assert ids(made.test) == set(range(20))
+
+
+def test_the_same_seed_gives_the_same_split_and_another_seed_another() -> None:
+    def everyone(seed: int) -> list[list[int]]:
+        return [part.ids.tolist() for part in divided(seed=seed).parts().values()]
+
+    assert everyone(3) == everyone(3)
+    assert everyone(3) != everyone(4)
+
+
+def test_a_class_that_is_forgotten_whole_leaves_unseen_and_test() -> None:
+    made = divided("class:2", unseen=0.5)
+    assert labels(made.forget) == {2}
+    assert labels(made.retain) == labels(made.test) == {0, 1, 3}
+    assert 2 not in labels(made.unseen)
+    assert len(made.test) + len(made.unseen or ()) == 15
+
+
+def test_a_class_that_is_forgotten_whole_leaves_the_held_out_training_records_too() -> None:
+    made = divided("class:2", unseen=[0, 1, 2, 3])
+    assert ids(made.unseen) == {0, 1, 3}
+    assert 2 not in ids(made.retain) | ids(made.forget)
+
+
+def test_a_class_that_is_forgotten_in_part_stays_in_the_test(tmp_path: Path) -> None:
+    path = tmp_path / "ids.txt"
+    path.write_text("2 6 10")
+    made = divided(f"ids:{path}", unseen=0)
+    assert labels(made.test) == {0, 1, 2, 3}
+    assert ids(made.test) == set(range(20))
+
+
+def test_a_class_whose_records_are_all_listed_by_id_counts_as_forgotten_whole(tmp_path: Path) -> None:
+    path = tmp_path / "ids.txt"
+    path.write_text(" ".join(str(i) for i in range(2, 40, 4)))
+    assert labels(divided(f"ids:{path}").test) == {0, 1, 3}
+
+
+def test_a_class_forgotten_in_two_goes_leaves_the_test_with_the_second() -> None:
+    first, second = [i for i in range(40) if i % 4 == 2 and i < 20], "where:label == 2"
+    made = divided(second, before=first)
+    assert ids(made.forget) == {22, 26, 30, 34, 38}
+    assert labels(made.test) == {0, 1, 3}
+
+
+def test_what_was_forgotten_before_is_neither_retained_nor_forgotten_again() -> None:
+    made = divided("class:2", before=[2, 6, 7])
+    assert ids(made.forget) == set(range(10, 40, 4))
+    assert not {2, 6, 7} & (ids(made.forget) | ids(made.retain) | ids(made.unseen if made.unseen else None))
+
+
+def test_a_percentage_is_of_what_is_left_after_forgetting_before() -> None:
+    assert len(divided("random:50%", before=list(range(20))).forget) == 10
+
+
+def test_without_unseen_records_there_is_no_unseen_part() -> None:
+    for made in (divided(unseen=0), divided(unseen=[]), divided("class:2", unseen=[2, 6])):
+        assert made.unseen is None
+        assert list(made.parts()) == ["forget", "retain", "test"]
+
+
+def test_parts_are_named() -> None:
+    made = divided()
+    assert made.parts() == {"forget": made.forget, "retain": made.retain, "unseen": made.unseen, "test": made.test}
+
+
+def test_a_problem_holds_everything_but_the_test_data() -> None:
+    made = divided(unseen=[0, 1])
+    problem = made.problem(seed=5)
+    assert (problem.forget, problem.retain, problem.unseen) == (made.forget, made.retain, made.unseen)
+    assert problem.seed == 5
+    assert not any(getattr(value, "records", None) is TEST for value in vars(problem).values())
+
+
+# what is refused
+
+
+@pytest.mark.parametrize("unseen", [-0.1, 1, 1.0, 2, float("nan"), float("inf")])
+def test_a_share_of_unseen_records_must_be_below_one(unseen: float) -> None:
+    message = f"'unseen' must be ids of the training data, or a share from 0, below 1, not {unseen}."
+    assert refusal(unseen=unseen) == message
+
+
+@pytest.mark.parametrize("name", ["unseen", "before"])
+@pytest.mark.parametrize("bad", [[40], [-1], [3, 3], [0, 5, 99]], ids=str)
+def test_ids_must_be_different_and_in_the_training_data(name: str, bad: list[int]) -> None:
+    assert refusal(**{name: bad}) == f"'{name}' must be different ids from 0 to 39 of the training data."
+
+
+def test_a_test_of_forgotten_classes_only_is_refused() -> None:
+    assert "no test record is left to score" in refusal("class:0,1", test=records(6, classes=2))
+
+
+def test_forgetting_all_that_is_left_is_refused() -> None:
+    assert "leaves nothing to retain" in refusal("class:2", before=[i for i in range(40) if i % 4 != 2])
+    assert "none of the 30" in refusal("class:2", unseen=list(range(2, 40, 4)))
+
+
+# held_out
+
+
+def test_training_holds_out_the_share_that_was_asked_for() -> None:
+    held = held_out(TRAIN, 0.25, seed=0)
+    assert len(held.unique()) == 10
+    assert held.tolist() == sorted(held.tolist())
+    assert torch.equal(held, held_out(TRAIN, 0.25, seed=0))
+    assert not torch.equal(held, held_out(TRAIN, 0.25, seed=1))
+
+
+def test_holding_out_nothing_holds_out_nothing() -> None:
+    assert held_out(TRAIN, 0.0, seed=0).tolist() == []
+
+
+def test_what_is_held_out_is_not_what_a_random_choice_forgets() -> None:
+    assert held_out(TRAIN, 0.25, seed=0).tolist() != divided("random:25%").forget.ids.tolist()
+
+
+# the manifest
+
+
+def test_equal_splits_have_equal_manifests() -> None:
+    again = split(records(40), Forget("random:25%"), test=records(20, first=1000))
+    assert divided().manifest == again.manifest
+    assert len(again.manifest) == 16
+    int(again.manifest, 16)
+
+
+def test_a_manifest_does_not_tell_how_the_ids_were_named() -> None:
+    assert divided("class:2").manifest == divided("where:label == 2").manifest
+
+
+def test_a_manifest_changes_with_the_data_and_with_the_ids() -> None:
+    pixel, label = records(40), records(40)
+    pixel.inputs[7] += 1
+    label.labels[7] += 1
+    manifests = [
+        divided("class:2").manifest,
+        divided("class:1").manifest,
+        divided("class:2", before=[3]).manifest,
+        divided("class:2", unseen=[3, 4]).manifest,
+        split(pixel, Forget("class:2"), test=TEST).manifest,
+        split(label, Forget("class:2"), test=TEST).manifest,
+        split(records(44), Forget("class:2"), test=TEST).manifest,
+        divided("random:25%", seed=0).manifest,
+        divided("random:25%", seed=1).manifest,
+    ]
+    assert len(set(manifests)) == len(manifests)
+
+
+def test_moving_one_record_from_retained_to_forgotten_changes_the_manifest(tmp_path: Path) -> None:
+    path = tmp_path / "ids.txt"
+    manifests = set()
+    for content in ("3 4", "3 4 5", "3 5"):
+        path.write_text(content)
+        manifests.add(divided(f"ids:{path}").manifest)
+    assert len(manifests) == 3
+
+
+# a user's own data sets
+
+
+def test_a_users_own_datasets_are_split_like_ours() -> None:
+    mine = split(
+        TensorDataset(TRAIN.inputs, TRAIN.labels), Forget("class:2"), test=TensorDataset(TEST.inputs, TEST.labels)
+    )
+    ours = divided("class:2")
+    assert isinstance(mine.forget.records, Foreign)
+    for name, part in ours.parts().items():
+        assert torch.equal(part.ids, mine.parts()[name].ids)
+        (inputs, classes), (their_inputs, their_classes) = (next(p.batches(99)) for p in (part, mine.parts()[name]))
+        assert torch.equal(inputs, their_inputs)
+        assert torch.equal(classes, their_classes)
+
+
+def test_a_users_dataset_of_float_labels_is_refused() -> None:
+    with pytest.raises(DataError, match=r"record 0 has the label 0\.0, which is not a whole number from 0"):
+        split(TensorDataset(torch.zeros(4, 1), torch.zeros(4)), Forget("class:0"), test=TEST)

@@ -1,0 +1,59 @@
+"""The demo: its table has the promised form, and Scissorhands the lower gap."""
+
+import json
+from html.parser import HTMLParser
+from pathlib import Path
+
+import pytest
+
+from scissorhands.demo import demo
+from scissorhands.errors import RunError
+
+METRICS = {"forget_accuracy", "retain_accuracy", "test_accuracy", "mia", "avg_gap", "rte", "memory_mib"}
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A finished demo."""
+    place = tmp_path_factory.mktemp("demo") / "demo"
+    demo(place, overwrite=False, device="cpu")
+    return place
+
+
+def test_the_table_has_the_promised_form(folder: Path) -> None:
+    table = json.loads((folder / "table.json").read_text())
+    assert table["reference"] == "retrain"
+    assert [row["method"] for row in table["rows"]] == ["original", "retrain", "scissorhands", "finetune"]
+    for row in table["rows"]:
+        assert row["seeds"] == [0, 1, 2]
+        assert set(row["metrics"]) >= METRICS
+        assert all({"mean", "std"} == set(value) for value in row["metrics"].values())
+
+
+def test_scissorhands_is_nearer_to_the_retrained_model_than_fine_tuning(folder: Path) -> None:
+    rows = json.loads((folder / "table.json").read_text())["rows"]
+    gap = {row["method"]: row["metrics"]["avg_gap"]["mean"] for row in rows}
+    assert gap["retrain"] == 0
+    assert gap["scissorhands"] < gap["finetune"] < gap["original"]
+
+
+def test_the_page_needs_nothing_from_elsewhere(folder: Path) -> None:
+    found: list[str] = []
+
+    class Links(HTMLParser):
+        def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+            found.extend(value or "" for name, value in attrs if name in ("src", "href"))
+
+    Links().feed((folder / "report.html").read_text())
+    assert not found
+
+
+def test_no_path_of_the_machine_is_kept(folder: Path) -> None:
+    for path in folder.rglob("*"):
+        if path.suffix in (".toml", ".json", ".html", ".txt"):
+            assert str(folder.parent) not in path.read_text(), path
+
+
+def test_a_second_demo_needs_to_be_told_to_overwrite(folder: Path) -> None:
+    with pytest.raises(RunError, match="exists already"):
+        demo(folder, overwrite=False, device="cpu")

@@ -1,0 +1,228 @@
+"""Decoding against Pillow and NumPy; augmentation against a loop over the images."""
+
+import io
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from PIL import Image
+from torch import Tensor
+
+from scissorhands.errors import DataError
+from scissorhands.images import augmentation, crop, decode, flip
+from scissorhands.randomness import generator
+from scissorhands.records import Augment
+
+COLOURED = np.random.default_rng(0).integers(0, 256, (4, 6, 3), dtype=np.uint8)
+GREY = COLOURED[..., 0].copy()
+
+
+def encoded(image: Image.Image, kind: str = "PNG") -> dict[str, Any]:
+    stream = io.BytesIO()
+    image.save(stream, kind)
+    return {"bytes": stream.getvalue(), "path": None}
+
+
+def coloured() -> dict[str, Any]:
+    return encoded(Image.fromarray(COLOURED))
+
+
+def grey() -> dict[str, Any]:
+    return encoded(Image.fromarray(GREY))
+
+
+def refusal(action: Callable[[], object]) -> str:
+    with pytest.raises(DataError) as caught:
+        action()
+    message = str(caught.value)
+    assert len(message.splitlines()) == 1
+    return message
+
+
+# decoding
+
+
+def test_a_colour_image_becomes_channels_by_height_by_width() -> None:
+    pixels = decode(coloured(), 0, None, None)
+    assert pixels.dtype == torch.uint8
+    assert pixels.shape == (3, 4, 6)
+    assert np.array_equal(pixels.numpy(), np.moveaxis(COLOURED, 2, 0))
+
+
+def test_a_grey_image_has_one_channel() -> None:
+    assert np.array_equal(decode(grey(), 0, None, None).numpy(), GREY[None])
+
+
+def test_a_grey_image_among_coloured_ones_gets_three_equal_channels() -> None:
+    assert np.array_equal(decode(grey(), 0, None, False).numpy(), np.stack([GREY] * 3))
+
+
+def test_a_coloured_image_among_grey_ones_is_refused() -> None:
+    assert refusal(lambda: decode(coloured(), 7, None, True)).startswith("record 7 has colours")
+
+
+def test_a_black_and_white_image_counts_as_grey() -> None:
+    image = Image.fromarray(GREY > 127)
+    assert image.mode == "1"
+    assert np.array_equal(decode(encoded(image), 0, None, None).numpy(), np.where(GREY > 127, 255, 0)[None])
+
+
+@pytest.mark.parametrize("mode", ["RGBA", "P", "CMYK"])
+def test_an_image_of_another_mode_is_turned_into_colours_as_pillow_does(mode: str) -> None:
+    image = Image.fromarray(COLOURED).convert(mode)
+    kind = "TIFF" if mode == "CMYK" else "PNG"
+    assert np.array_equal(
+        decode(encoded(image, kind), 0, None, None).numpy(), np.moveaxis(np.array(image.convert("RGB")), 2, 0)
+    )
+
+
+def test_an_image_may_be_a_path(tmp_path: Path) -> None:
+    path = tmp_path / "x.png"
+    Image.fromarray(COLOURED).save(path)
+    pixels = decode({"bytes": None, "path": str(path)}, 0, None, None)
+    assert np.array_equal(pixels.numpy(), np.moveaxis(COLOURED, 2, 0))
+
+
+def test_a_size_is_height_by_width_and_resizing_is_pillows_bilinear() -> None:
+    pixels = decode(coloured(), 0, (8, 5), None)
+    expected = np.array(Image.fromarray(COLOURED).resize((5, 8), Image.Resampling.BILINEAR))
+    assert pixels.shape == (3, 8, 5)
+    assert np.array_equal(pixels.numpy(), np.moveaxis(expected, 2, 0))
+
+
+def test_an_image_that_has_the_size_already_is_left_alone() -> None:
+    assert torch.equal(decode(coloured(), 0, (4, 6), None), decode(coloured(), 0, None, None))
+
+
+@pytest.mark.parametrize(
+    "bad",
+    [
+        {"bytes": b"not an image", "path": None},
+        {"bytes": coloured()["bytes"][:60], "path": None},
+        {"bytes": None, "path": "/nowhere/x.png"},
+        {"bytes": None, "path": None},
+        {"bytes": b"", "path": None},
+        None,
+    ],
+    ids=["rubbish", "truncated", "missing", "nothing", "empty", "none"],
+)
+def test_an_image_that_cannot_be_read_is_refused_by_its_number(bad: Any) -> None:
+    assert refusal(lambda: decode(bad, 41, None, None)).startswith("record 41 is not a readable image: ")
+
+
+# augmentation
+
+
+def batch(count: int, height: int, width: int, channels: int = 2) -> Tensor:
+    """Random images without zeros, so that a zero in the output is padding."""
+    shape = (count, channels, height, width)
+    return torch.randint(1, 256, shape, generator=torch.Generator().manual_seed(0), dtype=torch.uint8)
+
+
+def shifted(image: Tensor, down: int, right: int) -> Tensor:
+    """The image moved, pixel by pixel."""
+    _, height, width = image.shape
+    moved = torch.zeros_like(image)
+    for y in range(height):
+        for x in range(width):
+            if 0 <= y - down < height and 0 <= x - right < width:
+                moved[:, y, x] = image[:, y - down, x - right]
+    return moved
+
+
+def shift_of(before: Tensor, after: Tensor, most_y: int, most_x: int) -> tuple[int, int]:
+    """The one shift that turns an image into the other."""
+    found = [
+        (y, x)
+        for y in range(-most_y, most_y + 1)
+        for x in range(-most_x, most_x + 1)
+        if torch.equal(shifted(before, y, x), after)
+    ]
+    assert len(found) == 1
+    return found[0]
+
+
+def test_a_crop_is_what_a_loop_over_images_and_pixels_makes() -> None:
+    images = batch(60, 9, 17)
+    shifts = {shift_of(a, b, 1, 2) for a, b in zip(images, crop(images, generator(0)), strict=True)}
+    assert shifts == {(y, x) for y in (-1, 0, 1) for x in (-2, -1, 0, 1, 2)}
+
+
+def test_a_crop_draws_rows_and_columns_for_each_image_apart() -> None:
+    images = batch(40, 8, 8)
+    shifts = [shift_of(a, b, 1, 1) for a, b in zip(images, crop(images, generator(1)), strict=True)]
+    assert any(y != x for y, x in shifts)
+    assert len(set(shifts)) == 9
+
+
+def test_an_image_too_small_for_an_eighth_is_not_cropped() -> None:
+    images = batch(5, 7, 7)
+    assert torch.equal(crop(images, generator(0)), images)
+
+
+def test_a_flip_mirrors_whole_images_left_to_right_and_about_half_of_them() -> None:
+    images = batch(200, 3, 4)
+    mirrored = 0
+    for before, after in zip(images, flip(images, generator(0)), strict=True):
+        reversed_rows = torch.stack([before[:, :, x] for x in (3, 2, 1, 0)], dim=2)
+        assert torch.equal(after, before) or torch.equal(after, reversed_rows)
+        mirrored += torch.equal(after, reversed_rows)
+    assert 70 < mirrored < 130
+
+
+@pytest.mark.parametrize("augment", [crop, flip], ids=["crop", "flip"])
+@pytest.mark.parametrize("dtype", [torch.uint8, torch.float32], ids=str)
+def test_an_augmentation_keeps_shape_and_type_and_leaves_its_input_alone(augment: Augment, dtype: torch.dtype) -> None:
+    images = batch(8, 8, 16).to(dtype)
+    before = images.clone()
+    after = augment(images, generator(0))
+    assert after.shape == images.shape
+    assert after.dtype == dtype
+    assert torch.equal(images, before)
+
+
+@pytest.mark.parametrize("names", ["crop", "flip", "crop,flip"])
+def test_an_augmentation_depends_on_its_generator_alone(names: str) -> None:
+    augment, images = augmentation(names), batch(16, 8, 8)
+    assert augment is not None
+    torch.manual_seed(1)
+    state = torch.random.get_rng_state()
+    first = augment(images, generator(3, "augment"))
+    assert torch.equal(torch.random.get_rng_state(), state)
+    assert torch.equal(augment(images, generator(3, "augment")), first)
+    assert not torch.equal(augment(images, generator(4, "augment")), first)
+
+
+def test_one_generator_draws_differently_for_the_next_batch() -> None:
+    images, draw = batch(32, 8, 8), generator(0)
+    assert not torch.equal(crop(images, draw), crop(images, draw))
+
+
+def test_two_augmentations_follow_each_other_in_the_order_of_their_names() -> None:
+    both, reverse, images = augmentation("crop,flip"), augmentation("flip,crop"), batch(16, 8, 8)
+    assert both is not None
+    assert reverse is not None
+    draw = generator(0)
+    assert torch.equal(both(images, generator(0)), flip(crop(images, draw), draw))
+    draw = generator(0)
+    assert torch.equal(reverse(images, generator(0)), crop(flip(images, draw), draw))
+
+
+def test_none_is_no_augmentation() -> None:
+    assert augmentation("none") is None
+
+
+@pytest.mark.parametrize(
+    ("names", "bad", "near"), [("cropp", "cropp", "crop"), ("crop,flop", "flop", "flip"), ("Flip", "Flip", "flip")]
+)
+def test_an_unknown_augmentation_is_answered_with_the_nearest(names: str, bad: str, near: str) -> None:
+    expected = f"there is no augmentation '{bad}'. Did you mean '{near}'? Known: crop, flip, none."
+    assert refusal(lambda: augmentation(names)) == expected
+
+
+@pytest.mark.parametrize("names", ["", "crop,", "rotate"])
+def test_an_augmentation_like_no_other_is_answered_with_all_that_are_known(names: str) -> None:
+    assert refusal(lambda: augmentation(names)).endswith("Known: crop, flip, none.")

@@ -1,0 +1,80 @@
+"""The README tells the truth: its Python and its shell lines run as printed, and its file map is complete."""
+
+import copy
+import json
+import re
+import shlex
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import torch
+from torch import Tensor, nn
+from torch.utils.data import Dataset
+
+import scissorhands as sh
+
+ROOT = Path(__file__).parents[1]
+README = (ROOT / "README.md").read_text()
+
+
+def blocks(language: str) -> list[str]:
+    return re.findall(rf"```{language}\n(.*?)```", README, flags=re.DOTALL)
+
+
+class Points(Dataset[tuple[Tensor, int]]):
+    """A data set of someone's own: a label that the point's position tells."""
+
+    def __init__(self, count: int, seed: int) -> None:
+        self.points = torch.randn(count, 6, generator=torch.Generator().manual_seed(seed))
+
+    def __len__(self) -> int:
+        return len(self.points)
+
+    def __getitem__(self, index: int) -> tuple[Tensor, int]:
+        return self.points[index], int(self.points[index][0] > 0)
+
+
+def test_the_python_works_as_printed() -> None:
+    torch.manual_seed(0)
+    model = nn.Sequential(nn.Linear(6, 16), nn.ReLU(), nn.Linear(16, 2))
+    retrained = copy.deepcopy(model)
+    before = [p.detach().clone() for p in model.parameters()]
+    names = {"train": Points(100, 0), "test": Points(50, 1), "model": model, "retrained": retrained}
+    exec(blocks("python")[0], names)
+    scores = names["scores"]
+    assert isinstance(scores, sh.Scores)
+    assert scores.avg_gap > 0
+    assert any(not torch.equal(p, b) for p, b in zip(model.parameters(), before, strict=True))
+
+
+def test_the_shell_works_as_printed(tmp_path: Path) -> None:
+    (lines,) = blocks("sh")
+    for line in lines.strip().splitlines():
+        program, *arguments = shlex.split(line)
+        assert program == "scissorhands"
+        done = subprocess.run(
+            [sys.executable, "-m", "scissorhands", *arguments],
+            cwd=tmp_path,
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        assert done.returncode == 0, done.stderr
+    scores = sh.Scores.from_dict(json.loads((tmp_path / "runs/scrubbed/scores.json").read_text()))
+    assert scores.avg_gap < 5
+    assert (tmp_path / "report.html").is_file()
+
+
+def test_the_file_map_is_complete() -> None:
+    modules = {path.name for path in (ROOT / "src/scissorhands").glob("*.py") if not path.name.startswith("__")}
+    assert modules == set(re.findall(r"\w+\.py", README.split("## Where things are")[1].split("## ")[0]))
+
+
+@pytest.mark.parametrize("example", ["forget_a_class", "write_a_method"])
+def test_the_examples_run(example: str) -> None:
+    script = ROOT / "examples" / f"{example}.py"
+    done = subprocess.run([sys.executable, str(script)], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    assert "forget" in done.stdout
