@@ -35,7 +35,7 @@ def labels(part: Part | None) -> set[int]:
     return set() if part is None else {int(i) for i in part.labels}
 
 
-def refusal(forget: str = "random:25%", **options: Any) -> str:
+def refusal(forget: str, **options: Any) -> str:
     with pytest.raises(DataError) as caught:
         divided(forget, **options)
     message = str(caught.value)
@@ -87,9 +87,7 @@ def test_a_share_of_the_test_data_that_is_unseen_is_never_scored_as_test() -> No
 
 
 def test_which_test_records_are_unseen_depends_on_the_seed_alone() -> None:
-    assert ids(divided(seed=1).unseen) == ids(divided("class:0,1", seed=1).unseen) | {
-        i for i in ids(divided(seed=1).unseen) if i % 4 < 2
-    }
+    assert ids(divided("random:1", seed=1).unseen) == ids(divided("random:25%", seed=1).unseen)
     assert len({tuple(sorted(ids(divided(seed=seed).unseen))) for seed in range(5)}) == 5
 
 
@@ -114,9 +112,10 @@ def test_the_same_seed_gives_the_same_split_and_another_seed_another() -> None:
 def test_a_class_that_is_forgotten_whole_leaves_unseen_and_test() -> None:
     made = divided("class:2", unseen=0.5)
     assert labels(made.forget) == {2}
-    assert labels(made.retain) == labels(made.test) == {0, 1, 3}
-    assert 2 not in labels(made.unseen)
-    assert len(made.test) + len(made.unseen or ()) == 15
+    assert labels(made.retain) == {0, 1, 3}
+    assert 2 not in labels(made.unseen) | labels(made.test)
+    assert ids(made.unseen) | ids(made.test) == {i for i in range(20) if i % 4 != 2}
+    assert ids(made.unseen)
 
 
 def test_a_class_that_is_forgotten_whole_leaves_the_held_out_training_records_too() -> None:
@@ -146,10 +145,16 @@ def test_a_class_forgotten_in_two_goes_leaves_the_test_with_the_second() -> None
     assert labels(made.test) == {0, 1, 3}
 
 
+def test_a_class_that_was_forgotten_whole_before_stays_out_of_unseen_and_test() -> None:
+    made = divided("random:3", before=list(range(2, 40, 4)), unseen=0.5)
+    assert 2 not in labels(made.unseen) | labels(made.test)
+    assert ids(made.unseen) | ids(made.test) == {i for i in range(20) if i % 4 != 2}
+
+
 def test_what_was_forgotten_before_is_neither_retained_nor_forgotten_again() -> None:
     made = divided("class:2", before=[2, 6, 7])
     assert ids(made.forget) == set(range(10, 40, 4))
-    assert not {2, 6, 7} & (ids(made.forget) | ids(made.retain) | ids(made.unseen if made.unseen else None))
+    assert not {2, 6, 7} & (ids(made.forget) | ids(made.retain) | ids(made.unseen))
 
 
 def test_a_percentage_is_of_what_is_left_after_forgetting_before() -> None:
@@ -178,16 +183,39 @@ def test_a_problem_holds_everything_but_the_test_data() -> None:
 # what is refused
 
 
-@pytest.mark.parametrize("unseen", [-0.1, 1, 1.0, 2, float("nan"), float("inf")])
-def test_a_share_of_unseen_records_must_be_below_one(unseen: float) -> None:
-    message = f"'unseen' must be ids of the training data, or a share from 0, below 1, not {unseen}."
-    assert refusal(unseen=unseen) == message
+@pytest.mark.parametrize(
+    ("unseen", "shown"),
+    [(-0.1, "-0.1"), (1, "1.0"), (1.0, "1.0"), (2, "2.0"), (float("nan"), "nan"), (float("inf"), "inf")],
+)
+def test_a_share_of_unseen_records_must_be_below_one(unseen: float, shown: str) -> None:
+    message = f"'unseen' must be ids of the training data, or a share from 0, below 1, not {shown}."
+    assert refusal("random:25%", unseen=unseen) == message
+
+
+def test_a_share_of_unseen_records_that_takes_every_test_record_is_refused() -> None:
+    assert refusal("class:3", test=records(3), unseen=0.9) == "'unseen' is 0.9, which leaves no test record."
+
+
+@pytest.mark.parametrize(("train", "test"), [(records(0), TEST), (TRAIN, records(0))], ids=["no train", "no test"])
+def test_data_without_records_is_refused(train: Stored, test: Stored) -> None:
+    with pytest.raises(DataError, match=r"^there must be records both to train on and to test on\.$"):
+        split(train, Forget("class:1"), test=test)
+
+
+@pytest.mark.parametrize("option", ["before", "unseen"])
+def test_an_id_that_was_forgotten_before_or_held_out_is_refused_as_not_in_the_model(
+    option: str, tmp_path: Path
+) -> None:
+    path = tmp_path / "ids.txt"
+    path.write_text("1 5")
+    told = f"id 5 in '{path}' is not in the model: it was held out, or forgotten before."
+    assert refusal(f"ids:{path}", **{option: [5]}) == told
 
 
 @pytest.mark.parametrize("name", ["unseen", "before"])
 @pytest.mark.parametrize("bad", [[40], [-1], [3, 3], [0, 5, 99]], ids=str)
-def test_ids_must_be_different_and_in_the_training_data(name: str, bad: list[int]) -> None:
-    assert refusal(**{name: bad}) == f"'{name}' must be different ids from 0 to 39 of the training data."
+def test_ids_must_be_different_and_in_the_training_data(name: str, bad: Any) -> None:
+    assert refusal("random:25%", **{name: bad}) == f"'{name}' must be different ids from 0 to 39 of the training data."
 
 
 def test_a_test_of_forgotten_classes_only_is_refused() -> None:

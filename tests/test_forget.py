@@ -145,7 +145,9 @@ def test_a_misspelt_class_is_answered_with_the_nearest() -> None:
 # ids
 
 
-@pytest.mark.parametrize("content", ["3\n1\n2\n", "3 1 2", "1\r\n2\r\n3\r\n", "\n\n1\t2\n\n3", "01 2 003"])
+@pytest.mark.parametrize(
+    "content", ["3\n1\n2\n", "3 1 2", "1\r\n2\r\n3\r\n", "\n\n1\t2\n\n3", "01 2 003", "\ufeff3 1 2"]
+)
 def test_ids_are_read_from_a_file_and_sorted(content: str, tmp_path: Path) -> None:
     assert chosen(ids_file(tmp_path, content)) == [1, 2, 3]
 
@@ -157,8 +159,17 @@ def test_an_id_that_names_no_record_is_refused(bad: str, tmp_path: Path) -> None
     assert message.endswith("is no id: ids are whole numbers from 0 to 39.")
 
 
-def test_a_long_line_that_is_no_id_is_cut_in_the_message(tmp_path: Path) -> None:
-    assert "'" + "x" * 40 + "'" in refusal(ids_file(tmp_path, "x" * 10_000))
+@pytest.mark.parametrize("character", ["x", "1"])
+def test_a_long_line_that_is_no_id_is_cut_in_the_message(character: str, tmp_path: Path) -> None:
+    message = refusal(ids_file(tmp_path, character * 10_000))
+    assert message.startswith(f"'{character * 40}' in '{tmp_path}")
+    assert message.endswith("is no id: ids are whole numbers from 0 to 39.")
+
+
+def test_a_file_of_ids_may_be_given_from_home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HOME", str(tmp_path))
+    ids_file(tmp_path, "1")
+    assert chosen("ids:~/ids.txt") == [1]
 
 
 def test_the_last_record_is_an_id_and_the_one_after_is_not(tmp_path: Path) -> None:
@@ -172,7 +183,9 @@ def test_a_doubled_id_is_refused(content: str, tmp_path: Path) -> None:
 
 
 def test_an_id_that_was_held_out_is_refused(tmp_path: Path) -> None:
-    assert "id 30 in" in refusal(ids_file(tmp_path, "3 30"), torch.arange(20))
+    message = refusal(ids_file(tmp_path, "3 30"), torch.arange(20))
+    assert message.startswith(f"id 30 in '{tmp_path}")
+    assert message.endswith("is not in the model: it was held out, or forgotten before.")
 
 
 def test_an_empty_file_of_ids_is_refused(tmp_path: Path) -> None:

@@ -1,6 +1,8 @@
 """Decoding against Pillow and NumPy; augmentation against a loop over the images."""
 
+import gc
 import io
+import warnings
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -32,6 +34,13 @@ def coloured() -> dict[str, Any]:
 
 def grey() -> dict[str, Any]:
     return encoded(Image.fromarray(GREY))
+
+
+def damaged(place: int, value: int) -> dict[str, Any]:
+    """The coloured image with one byte of its file changed."""
+    content = bytearray(coloured()["bytes"])
+    content[place] = value
+    return {"bytes": bytes(content), "path": None}
 
 
 def refusal(action: Callable[[], object]) -> str:
@@ -70,6 +79,11 @@ def test_a_black_and_white_image_counts_as_grey() -> None:
     assert np.array_equal(decode(encoded(image), 0, None, None).numpy(), np.where(GREY > 127, 255, 0)[None])
 
 
+def test_a_grey_image_of_16_bits_keeps_the_upper_8_of_them() -> None:
+    image = Image.fromarray(np.array([[0, 16384], [32768, 65535]], dtype=np.uint16))
+    assert decode(encoded(image), 0, None, None).tolist() == [[[0, 64], [128, 255]]]
+
+
 @pytest.mark.parametrize("mode", ["RGBA", "P", "CMYK"])
 def test_an_image_of_another_mode_is_turned_into_colours_as_pillow_does(mode: str) -> None:
     image = Image.fromarray(COLOURED).convert(mode)
@@ -102,15 +116,34 @@ def test_an_image_that_has_the_size_already_is_left_alone() -> None:
     [
         {"bytes": b"not an image", "path": None},
         {"bytes": coloured()["bytes"][:60], "path": None},
+        damaged(11, 5),
+        damaged(coloured()["bytes"].index(b"IDAT") - 1, 40),
         {"bytes": None, "path": "/nowhere/x.png"},
         {"bytes": None, "path": None},
         {"bytes": b"", "path": None},
         None,
     ],
-    ids=["rubbish", "truncated", "missing", "nothing", "empty", "none"],
+    ids=["rubbish", "truncated", "short header", "short chunk", "missing", "nothing", "empty", "none"],
 )
 def test_an_image_that_cannot_be_read_is_refused_by_its_number(bad: Any) -> None:
-    assert refusal(lambda: decode(bad, 41, None, None)).startswith("record 41 is not a readable image: ")
+    assert refusal(lambda: decode(bad, 41, None, None)) == "record 41 is not a readable image."
+
+
+def test_an_image_too_large_to_be_harmless_is_refused_by_its_number(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Image, "MAX_IMAGE_PIXELS", 2)
+    assert refusal(lambda: decode(coloured(), 41, None, None)) == "record 41 is not a readable image."
+
+
+def test_the_file_of_an_animated_image_is_closed(tmp_path: Path) -> None:
+    path = tmp_path / "x.gif"
+    frames = [Image.fromarray(GREY), Image.fromarray(255 - GREY)]
+    frames[0].save(path, save_all=True, append_images=frames[1:])
+    gc.collect()
+    with warnings.catch_warnings(record=True) as left_open:
+        warnings.simplefilter("always")
+        decode({"bytes": None, "path": str(path)}, 0, None, None)
+        gc.collect()
+    assert left_open == []
 
 
 # augmentation
@@ -219,10 +252,12 @@ def test_none_is_no_augmentation() -> None:
     ("names", "bad", "near"), [("cropp", "cropp", "crop"), ("crop,flop", "flop", "flip"), ("Flip", "Flip", "flip")]
 )
 def test_an_unknown_augmentation_is_answered_with_the_nearest(names: str, bad: str, near: str) -> None:
-    expected = f"there is no augmentation '{bad}'. Did you mean '{near}'? Known: crop, flip, none."
+    expected = f"there is no augmentation '{bad}'. Did you mean '{near}'? Known: crop, flip. Or none."
     assert refusal(lambda: augmentation(names)) == expected
 
 
-@pytest.mark.parametrize("names", ["", "crop,", "rotate"])
-def test_an_augmentation_like_no_other_is_answered_with_all_that_are_known(names: str) -> None:
-    assert refusal(lambda: augmentation(names)).endswith("Known: crop, flip, none.")
+@pytest.mark.parametrize(
+    ("names", "bad"), [("", ""), ("crop,", ""), ("rotate", "rotate"), ("crop,none", "none"), ("none,flip", "none")]
+)
+def test_an_augmentation_like_no_other_is_answered_with_all_that_are_known(names: str, bad: str) -> None:
+    assert refusal(lambda: augmentation(names)) == f"there is no augmentation '{bad}'. Known: crop, flip. Or none."

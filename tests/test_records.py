@@ -6,6 +6,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from PIL import Image
 from torch import Tensor
 from torch.utils.data import Dataset, IterableDataset, TensorDataset
 
@@ -136,7 +137,9 @@ def test_any_whole_number_is_a_label(label: Any) -> None:
     assert labels.dtype == torch.int64
 
 
-@pytest.mark.parametrize("label", [1, np.int64(1), torch.tensor(1), torch.tensor(1, dtype=torch.int32)], ids=repr)
+@pytest.mark.parametrize(
+    "label", [1, np.int64(1), torch.tensor(1), torch.tensor(1, dtype=torch.int32), torch.tensor([1])], ids=repr
+)
 def test_a_fetched_label_is_the_label_of_the_record(label: Any) -> None:
     records = Foreign(Pairs([(torch.zeros(2), label), (torch.zeros(2), label)]))
     _, labels = records.fetch(torch.arange(2))
@@ -162,11 +165,25 @@ def test_a_label_that_is_no_whole_number_from_0_is_refused(label: Any, shown: st
     assert str(caught.value) == f"record 1 has the label {shown}, which is not a whole number from 0."
 
 
-@pytest.mark.parametrize("item", [5, (torch.zeros(2),), (torch.zeros(2), 1, 2), (torch.zeros(2), "cat"), None])
+@pytest.mark.parametrize(
+    "item",
+    [5, (torch.zeros(2),), (torch.zeros(2), 1, 2), (torch.zeros(2), "cat"), (torch.zeros(2), None), None],
+    ids=["a number", "no label", "three", "a name", "none as label", "none"],
+)
 def test_a_record_that_is_no_pair_of_input_and_label_is_refused(item: Any) -> None:
     records = Foreign(Pairs([(torch.zeros(2), 0), item]))
     with pytest.raises(DataError, match=r"^record 1 is not an \(input, label\) pair: [^\n]+$"):
         _ = records.labels
+
+
+@pytest.mark.parametrize(
+    "inputs", [[Image.new("L", (2, 2))], [torch.zeros(2), torch.zeros(3)]], ids=["an image", "two shapes"]
+)
+def test_inputs_that_make_no_batch_are_refused(inputs: list[Any]) -> None:
+    records = Foreign(Pairs([(x, 0) for x in inputs]))
+    told = r"^inputs must be tensors or arrays of one shape to make a batch: [^\n]+$"
+    with pytest.raises(DataError, match=told):
+        records.fetch(torch.arange(len(inputs)))
 
 
 def test_an_iterable_dataset_is_refused() -> None:
@@ -186,7 +203,7 @@ def test_a_dataset_without_a_length_is_refused() -> None:
         def __getitem__(self, index: int) -> Any:
             return torch.zeros(2), 0
 
-    with pytest.raises(DataError, match="^a Endless cannot be indexed"):
+    with pytest.raises(DataError, match=r"^a Endless cannot be indexed"):
         as_records(Endless())
 
 

@@ -79,6 +79,12 @@ def test_a_number_is_compared_by_value_however_it_is_written(condition: str, exp
     assert who(condition) == expected
 
 
+@pytest.mark.parametrize("condition", ["x == 0.1", "x in (0.1)", "x in (7, 0.1)", "x <= 0.1 and x >= 0.1"])
+@pytest.mark.parametrize("dtype", [np.float16, np.float32, np.float64])
+def test_a_number_of_any_precision_equals_what_is_typed(condition: str, dtype: type[np.floating[Any]]) -> None:
+    assert matches(condition, lambda name: np.array([0.1, 0.2], dtype=dtype)).tolist() == [True, False]
+
+
 @pytest.mark.parametrize(
     ("condition", "expected"),
     [
@@ -110,10 +116,19 @@ def test_a_text_may_be_quoted_either_way_or_not_at_all(condition: str, expected:
     assert who(condition) == expected
 
 
-@pytest.mark.parametrize("word", ["and", "or", "not", "in", "(", ")", "a, b", "==", "it's"])
-def test_a_quoted_word_of_the_grammar_is_a_plain_value(word: str) -> None:
-    mask = matches(f'word == "{word}"', lambda name: np.array([word, "other"]))
-    assert mask.tolist() == [True, False]
+@pytest.mark.parametrize("word", ["and", "or", "not", "in", "(", ")", "a, b", "==", "it's", " x", "x ", "7", "true"])
+def test_whatever_stands_in_quotes_is_a_plain_value(word: str) -> None:
+    mask = matches(f'word == "{word}"', lambda name: np.array([word, word.strip() + "!", "other"]))
+    assert mask.tolist() == [True, False, False]
+
+
+def test_spaces_in_quotes_count() -> None:
+    assert matches("x == ' a '", lambda name: np.array(["a", " a ", " a", "a "])).tolist() == [
+        False,
+        True,
+        False,
+        False,
+    ]
 
 
 @pytest.mark.parametrize(
@@ -165,7 +180,6 @@ def test_a_chain_of_a_thousand_conditions_is_not_nesting() -> None:
     ("condition", "reason"),
     [
         ("", "a column is missing at the end"),
-        ("   ", "a column is missing at the end"),
         ("age", "a comparison (==, !=, <, <=, >, >=, in) is missing after 'age'"),
         ("age 10", "a comparison (==, !=, <, <=, >, >=, in) is missing after 'age'"),
         ("age not in (10)", "a comparison (==, !=, <, <=, >, >=, in) is missing after 'age'"),
@@ -202,6 +216,19 @@ def test_a_mistake_in_the_grammar_is_named(condition: str, reason: str) -> None:
     message = refusal(condition)
     assert f"in 'where:{condition}', {reason}." in message
     assert "Write for example" in message
+
+
+@pytest.mark.parametrize(
+    ("condition", "told"),
+    [
+        ("   ", "in 'where:', a column is missing at the end."),
+        ("age >\n", "in 'where:age >', a value is missing at the end."),
+        ("age\n>\r\n\t>", "in 'where:age > >', a value is missing before '>'."),
+        ("age\n=\n10", "in 'where:age = 10', '= 10' cannot be read."),
+    ],
+)
+def test_a_condition_over_several_lines_is_refused_in_one(condition: str, told: str) -> None:
+    assert refusal(condition).startswith(f"{told} Write for example")
 
 
 @pytest.mark.parametrize(
@@ -257,6 +284,7 @@ def test_code_in_quotes_is_a_text_like_any_other(tmp_path: Path) -> None:
 Pair = tuple[str, str]
 
 _WORDS = st.text(st.characters(codec="utf-8", exclude_characters="\0\"'"), max_size=5)
+_CITIES = st.sampled_from(["Rome", "Oslo", " Oslo", "New York", "", "and"])
 _FLOATS = st.floats(-9, 9).map(lambda x: round(x, 2))
 
 
@@ -267,7 +295,7 @@ def _quoted(text: str, quote: str) -> str:
 
 def _values(name: str) -> st.SearchStrategy[Pair]:
     if name == "city":
-        words = st.sampled_from(["Rome", "Oslo", "New York", "", "and", "or"]) | _WORDS
+        words = _CITIES | _WORDS
         return st.tuples(words, st.sampled_from(["", "'", '"'])).map(lambda p: (_quoted(*p), repr(p[0])))
     if name == "vip":
         return st.booleans().flatmap(lambda x: st.sampled_from([str(x), str(x).lower()]).map(lambda s: (s, str(x))))
@@ -296,8 +324,7 @@ def _joined(inner: st.SearchStrategy[Pair]) -> st.SearchStrategy[Pair]:
 
 _CONDITIONS = st.recursive(st.sampled_from(["age", "score", "city", "vip"]).flatmap(_comparison), _joined, max_leaves=8)
 _ROWS = st.fixed_dictionaries(
-    {"age": st.integers(-9, 9), "score": _FLOATS, "city": st.sampled_from(["Rome", "Oslo", ""]) | _WORDS}
-    | {"vip": st.booleans()}
+    {"age": st.integers(-9, 9), "score": _FLOATS, "city": _CITIES | _WORDS} | {"vip": st.booleans()}
 )
 
 

@@ -25,8 +25,8 @@ from .settings import Settings
 from .sources import Source
 from .train import Training
 
-out = Console(highlight=False, soft_wrap=True)
-err = Console(stderr=True, highlight=False, soft_wrap=True)
+out = Console(highlight=False, emoji=False, soft_wrap=True)
+err = Console(stderr=True, highlight=False, emoji=False, soft_wrap=True)
 
 
 def main() -> None:
@@ -36,6 +36,9 @@ def main() -> None:
         group.main(standalone_mode=False)
     except click.exceptions.Exit as done:
         sys.exit(done.exit_code)
+    except click.exceptions.NoArgsIsHelpError as error:
+        click.echo(error.ctx.get_help() if error.ctx else "")
+        sys.exit(2)
     except click.ClickException as error:
         _fail(error.format_message(), 2)
     except ScissorhandsError as error:
@@ -76,6 +79,30 @@ class _Group(click.Group):
 @click.version_option(package_name="scissorhands", message="%(prog)s %(version)s")
 def group() -> None:
     """Make a trained model forget chosen training data, and measure how well it forgot."""
+
+
+class _Path(click.ParamType[Any]):
+    """A path; `~` is the user's home."""
+
+    name = "path"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Path:
+        try:
+            return Path(value).expanduser()
+        except RuntimeError as error:
+            self.fail(f"'{value}': {error}", param, ctx)
+
+
+class _Model(_Path):
+    """A path or a name."""
+
+    name = "model"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        return str(super().convert(value, param, ctx)) if str(value).startswith("~") else value
+
+
+_PATH, _MODEL = _Path(), _Model()
 
 
 def _options(*decorators: Callable[[Any], Any]) -> Callable[[Any], Any]:
@@ -125,7 +152,7 @@ _forget_options = _options(
 )
 @click.option("--holdout", default=0.1, show_default=True, help="Share of the training data to hold out as unseen.")
 @click.option("--split-seed", default=0, show_default=True, help="Seed of the choice of what is held out.")
-@click.option("-o", "--output", required=True, type=click.Path(path_type=Path), help="The run folder to write.")
+@click.option("-o", "--output", required=True, type=_PATH, help="The run folder to write.")
 @_where_options
 def train(
     model: str,
@@ -149,11 +176,11 @@ def train(
     place = Place(output, overwrite, seed, device)
     with _progress() as log:
         run = jobs.train(model, _arguments(model_set), source, training, holdout, place, split_seed, log)
-    _show([run], as_json)
+    _show(run, as_json)
 
 
 @group.command()
-@click.argument("model")
+@click.argument("model", type=_MODEL)
 @_data_option
 @_data_set_option
 @_forget_options
@@ -161,7 +188,7 @@ def train(
 @click.option(
     "--set", "settings", multiple=True, metavar="NAME=VALUE", help="A setting of the method, such as trim=0.03."
 )
-@click.option("-o", "--output", required=True, type=click.Path(path_type=Path), help="The run folder to write.")
+@click.option("-o", "--output", required=True, type=_PATH, help="The run folder to write.")
 @_where_options
 def scrub(
     model: str,
@@ -187,20 +214,16 @@ def scrub(
     place = Place(output, overwrite, seed, device)
     with _progress() as log:
         run = jobs.scrub(Subject.load(model, factory), request, method, values, place, log)
-    _show([run], as_json)
+    _show(run, as_json)
 
 
 @group.command()
-@click.argument("model")
+@click.argument("model", type=_MODEL)
 @_data_option
 @_data_set_option
 @_forget_options
-@click.option(
-    "--against", type=click.Path(path_type=Path), help="The run of the retrained model, to measure the gap to."
-)
-@click.option(
-    "-o", "--output", type=click.Path(path_type=Path), help="The run folder to write, for a MODEL that is no scrub run."
-)
+@click.option("--against", type=_PATH, help="The run of the retrained model, to measure the gap to.")
+@click.option("-o", "--output", type=_PATH, help="The run folder to write, for a MODEL that is no scrub run.")
 @_where_options
 def evaluate(
     model: str,
@@ -218,33 +241,37 @@ def evaluate(
     as_json: bool,
 ) -> None:
     """Score MODEL on what is to be forgotten, or compare the run MODEL with a reference."""
-    folder = Path(model).expanduser()
-    reference = runs.read(against.expanduser()) if against else None
+    folder = Path(model)
+    reference = runs.read(against) if against else None
     if forget:
         if output is None:
             raise click.UsageError("'evaluate MODEL --forget …' needs a place for the scores: -o RUN.")
         request = _request(forget, data, data_set, split_seed, unseen)
-        run = jobs.score(Subject.load(model, factory), request, Place(output, overwrite, seed, device))
+        place = Place(output, overwrite, seed, device)
+        run = jobs.score(Subject.load(model, factory), request, place, reference)
     elif runs.is_run(folder):
+        if output is not None:
+            raise click.UsageError("'evaluate RUN' adds to the run itself; -o goes with --forget.")
         run = runs.read(folder)
+        run = jobs.compare(run, reference) if reference else run
     else:
         raise click.UsageError(f"'{model}' is no run, so say what it should forget: --forget … --data … -o RUN.")
-    _show([jobs.compare(run, reference) if reference else run], as_json)
+    _show(run, as_json)
 
 
 @group.command(name="report")
-@click.argument("folders", nargs=-1, required=True, type=click.Path(path_type=Path), metavar="RUN...")
-@click.option("-o", "--output", type=click.Path(path_type=Path), default="report.html", show_default=True)
+@click.argument("folders", nargs=-1, required=True, type=_PATH, metavar="RUN...")
+@click.option("-o", "--output", type=_PATH, default="report.html", show_default=True)
 @click.option("--title", default="Scissorhands report", show_default=True)
 @click.option("--json", "as_json", is_flag=True, help="Print the table as JSON.")
 def report_(folders: tuple[Path, ...], output: Path, title: str, as_json: bool) -> None:
     """Make one page of some runs."""
     if output.is_dir():
         raise RunError(f"cannot write {output}: it is a folder.")
-    found = [runs.read(folder.expanduser()) for folder in folders]
-    page = report.page(table.tabulate(found), found, title)
-    runs.write_file(output, page)
-    _show(found, as_json)
+    found = [runs.read(folder) for folder in folders]
+    shown = table.tabulate(found)
+    runs.write_file(output, report.page(shown, found, title))
+    _print(shown, as_json)
     err.print(f"wrote {_plain(str(output))}")
 
 
@@ -266,7 +293,7 @@ def methods(name: str | None, as_json: bool) -> None:
 
 
 @group.command()
-@click.option("-o", "--output", type=click.Path(path_type=Path), default="runs/demo", show_default=True)
+@click.option("-o", "--output", type=_PATH, default="runs/demo", show_default=True)
 @click.option("--overwrite", is_flag=True, help="Replace an earlier demo.")
 @click.option("--device", default="auto", show_default=True)
 @click.option("--json", "as_json", is_flag=True, help="Print the table as JSON.")
@@ -279,7 +306,10 @@ def demo(output: Path, overwrite: bool, device: str, as_json: bool) -> None:
 
 
 def _source(name: str, assignments: tuple[str, ...]) -> Source:
-    return Source.make({**Source.parsed(assignments), "name": name})
+    values = Source.parsed(assignments)
+    if "name" in values:
+        raise click.UsageError("name the data with --data, not with --data-set.")
+    return Source.make({**values, "name": name})
 
 
 def _request(
@@ -324,11 +354,11 @@ def _progress() -> Iterator[Log]:
         yield log
 
 
-def _show(found: list[Run], as_json: bool) -> None:
-    if as_json and len(found) == 1:
-        click.echo(json.dumps({"run": str(found[0].folder), **found[0].result.to_dict()}, indent=2))
-        return
-    _print(table.tabulate(found), as_json)
+def _show(run: Run, as_json: bool) -> None:
+    if as_json:
+        click.echo(json.dumps({"run": str(run.folder), **run.result.to_dict()}, indent=2))
+    else:
+        _print(table.tabulate([run]), as_json=False)
 
 
 def _print(shown: table.Table, as_json: bool) -> None:
@@ -341,7 +371,9 @@ def _print(shown: table.Table, as_json: bool) -> None:
         grid.add_column(table.TITLES[name], justify="right", no_wrap=True)
     for row in shown.rows:
         grid.add_row(_plain(row.method), *(row.cell(name) for name in names))
-    Console(highlight=False, width=max(out.width, 132)).print(grid)  # a narrow terminal folds it, and hides nothing
+    Console(highlight=False, emoji=False, width=max(out.width, 132)).print(
+        grid
+    )  # a narrow terminal folds it, and hides nothing
     for row in shown.rows:
         for name, reason in row.failed.items():
             err.print(f"{_plain(row.method)}: {name} failed: {_plain(reason)}")

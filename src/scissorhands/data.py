@@ -1,8 +1,9 @@
 """What is forgotten, what is retained, what was never seen, and what is kept for the test."""
 
 import hashlib
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+from operator import index
 from typing import Any
 
 import torch
@@ -20,7 +21,7 @@ from .records import Augment, Part, Records, as_records
 class Split:
     """Forget and retain are what the model was trained on; unseen and test are what it was not.
 
-    `manifest` is a hash of the data and of the forgotten ids: two results with the same one forgot the same thing.
+    `manifest` is a hash of the data and of the ids: two results with the same one forgot, and were tested on, the same.
     """
 
     forget: Part
@@ -56,27 +57,27 @@ def split(
     ids that the model was made to forget earlier: they are neither retained nor forgotten again.
     """
     train, test = as_records(train), as_records(test)
-    held, rest, unseen_records = _unseen(train, test, unseen, seed)
-    everything = torch.arange(len(train))
-    trained = _without(everything, held) if unseen_records is train else everything
+    if len(train) == 0 or len(test) == 0:
+        raise DataError("there must be records both to train on and to test on.")
+    everything, rest = torch.arange(len(train)), torch.arange(len(test))
+    if isinstance(unseen, Iterable):
+        held = Part(train, _ids(unseen, train, "unseen"))
+        trained = _without(everything, held.ids)
+    else:
+        held = Part(test, _share(test, float(unseen), seed))
+        trained, rest = everything, _without(rest, held.ids)
+    if len(rest) == 0:
+        raise DataError(f"'unseen' is {unseen}, which leaves no test record.")
     earlier = _ids(before, train, "before")
     current = _without(trained, earlier)
     forgotten = forget.ids(train, current, seed)
     retained = _without(current, forgotten)
     gone = _without(train.labels[torch.cat([earlier, forgotten])].unique(), train.labels[retained].unique())
-    parts = [
-        Part(records, ids[~torch.isin(records.labels[ids], gone)])
-        for records, ids in ((unseen_records, held), (test, rest))
-    ]
-    if len(parts[1]) == 0:
+    kept, tested = (replace(part, ids=part.ids[~torch.isin(part.labels, gone)]) for part in (held, Part(test, rest)))
+    if len(tested) == 0:
         raise DataError("no test record is left to score: the test data holds only classes that are forgotten whole.")
-    return Split(
-        Part(train, forgotten),
-        Part(train, retained),
-        parts[0] if len(parts[0]) else None,
-        parts[1],
-        _manifest(train, current, forgotten),
-    )
+    manifest = _manifest((train, current), (train, forgotten), (test, tested.ids))
+    return Split(Part(train, forgotten), Part(train, retained), kept if len(kept) else None, tested, manifest)
 
 
 def held_out(records: Records, share: float, seed: int) -> Tensor:
@@ -85,18 +86,17 @@ def held_out(records: Records, share: float, seed: int) -> Tensor:
     return torch.randperm(len(records), generator=generator(seed, "unseen"))[:count].sort().values
 
 
-def _unseen(train: Records, test: Records, unseen: float | Sequence[int], seed: int) -> tuple[Tensor, Tensor, Records]:
-    """The ids of the unseen records, the ids left for the test, and which of the two data sets the first are in."""
-    if isinstance(unseen, int | float):
-        if not 0 <= unseen < 1:
-            raise DataError(f"'unseen' must be ids of the training data, or a share from 0, below 1, not {unseen}.")
-        taken = held_out(test, unseen, seed)
-        return taken, _without(torch.arange(len(test)), taken), test
-    return _ids(unseen, train, "unseen"), torch.arange(len(test)), train
+def _share(records: Records, share: float, seed: int) -> Tensor:
+    if not 0 <= share < 1:
+        raise DataError(f"'unseen' must be ids of the training data, or a share from 0, below 1, not {share}.")
+    return held_out(records, share, seed)
 
 
-def _ids(given: Sequence[int], records: Records, name: str) -> Tensor:
-    ids = torch.as_tensor(list(given), dtype=torch.int64).sort().values
+def _ids(given: Iterable[int], records: Records, name: str) -> Tensor:
+    try:
+        ids = torch.tensor([index(i) for i in given], dtype=torch.int64).sort().values
+    except (TypeError, RuntimeError):
+        raise DataError(f"'{name}' must be ids of the training data, which are whole numbers.") from None
     if len(ids) != len(ids.unique()) or (len(ids) and not 0 <= int(ids[0]) <= int(ids[-1]) < len(records)):
         raise DataError(f"'{name}' must be different ids from 0 to {len(records) - 1} of the training data.")
     return ids
@@ -106,8 +106,10 @@ def _without(ids: Tensor, others: Tensor) -> Tensor:
     return ids[~torch.isin(ids, others)]
 
 
-def _manifest(train: Records, current: Tensor, forgotten: Tensor) -> str:
-    digest = hashlib.sha256(f"{len(train)} {train.fingerprint}".encode())
-    digest.update(current.numpy().tobytes())
-    digest.update(forgotten.numpy().tobytes())
+def _manifest(*parts: tuple[Records, Tensor]) -> str:
+    """A hash of what was trained on, what is forgotten, and what is scored as test."""
+    digest = hashlib.sha256()
+    for records, ids in parts:
+        digest.update(f"{len(records)} {records.fingerprint} {len(ids)} ".encode())
+        digest.update(ids.numpy().tobytes())
     return digest.hexdigest()[:16]

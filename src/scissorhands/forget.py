@@ -61,7 +61,7 @@ def _class(text: str, records: Records, among: Tensor, seed: int) -> Tensor:
 def _index(name: str, names: list[str]) -> int:
     if name in names:
         return names.index(name)
-    if name.isdecimal() and int(name) < len(names):
+    if name.isdecimal() and len(name) < 18 and int(name) < len(names):
         return int(name)
     numbered = listed(n if n == str(i) else f"{n} ({i})" for i, n in enumerate(names))
     hint = did_you_mean(name, names).split("Known:")[0]
@@ -70,18 +70,18 @@ def _index(name: str, names: list[str]) -> int:
 
 def _ids(text: str, records: Records, among: Tensor, seed: int) -> Tensor:
     try:
-        lines = Path(text).read_text(encoding="utf-8").split()
-    except (OSError, UnicodeDecodeError) as error:
+        lines = Path(text).expanduser().read_text(encoding="utf-8-sig").split()
+    except (OSError, UnicodeDecodeError, RuntimeError) as error:
         raise DataError(f"cannot read the ids in '{text}': {getattr(error, 'strerror', None) or error}.") from None
     seen: set[int] = set()
     trained = set(among.tolist())
     for line in lines:
-        if not line.isdecimal() or int(line) >= len(records):
+        if not line.isdecimal() or len(line) > 18 or int(line) >= len(records):
             raise DataError(f"'{line[:40]}' in '{text}' is no id: ids are whole numbers from 0 to {len(records) - 1}.")
         if int(line) in seen:
             raise DataError(f"id {int(line)} stands twice in '{text}'.")
         if int(line) not in trained:
-            raise DataError(f"id {int(line)} in '{text}' was held out, so the model was never trained on it.")
+            raise DataError(f"id {int(line)} in '{text}' is not in the model: it was held out, or forgotten before.")
         seen.add(int(line))
     return torch.tensor(sorted(seen), dtype=torch.int64)
 

@@ -1,6 +1,7 @@
 """Hugging Face image classifiers, wrapped so that they take raw images and return scores like any other model."""
 
 import json
+from logging import getLogger
 from pathlib import Path
 from typing import Any
 
@@ -19,18 +20,28 @@ class HuggingFaceClassifier(nn.Module):
         self.model = model
         self.preprocessing = preprocessing
         self.channels = int(getattr(model.config, "num_channels", 3))
-        self.size = _size(preprocessing) or getattr(model.config, "image_size", None)
-        mean = preprocessing.get("image_mean") or [0.0] * self.channels
-        std = preprocessing.get("image_std") or [1.0] * self.channels
-        self.normalise = Normalise(list(mean), list(std))
+        self.size, self.crop, self.mode = _resizing(preprocessing, getattr(model.config, "image_size", None))
+        self.normalise = Normalise(*_normalising(preprocessing, self.channels))
 
     def forward(self, images: Tensor) -> Tensor:
         """One score per class."""
         images = self.normalise(images.expand(-1, self.channels, -1, -1))
-        if self.size and images.shape[-1] != self.size:
-            images = F.interpolate(images, (self.size, self.size), mode="bilinear", antialias=True)
+        size = self._resized(images.shape[-2], images.shape[-1])
+        if size != tuple(images.shape[-2:]):
+            images = F.interpolate(images, size, mode=self.mode, antialias=True)
+        if self.crop:
+            images = _centre(images, *self.crop)
         logits: Tensor = self.model(pixel_values=images).logits
         return logits
+
+    def _resized(self, height: int, width: int) -> tuple[int, int]:
+        """The size to resize to: as it is, to both sides, or so that the shorter side fits."""
+        if self.size is None:
+            return height, width
+        if isinstance(self.size, tuple):
+            return self.size
+        scale = self.size / min(height, width)
+        return max(self.size, int(height * scale)), max(self.size, int(width * scale))
 
     def reset_parameters(self) -> None:
         """Draws all weights anew, as `transformers` does for a model without weights, in place."""
@@ -43,11 +54,49 @@ class HuggingFaceClassifier(nn.Module):
             (folder / "preprocessor_config.json").write_text(json.dumps(self.preprocessing, indent=2) + "\n")
 
 
-def _size(preprocessing: dict[str, Any]) -> int | None:
-    size = preprocessing.get("crop_size") or preprocessing.get("size")
+_MODES = {2: "bilinear", 3: "bicubic"}  # Pillow's numbers for ways to resize
+
+
+def _resizing(
+    preprocessing: dict[str, Any], image_size: Any
+) -> tuple[int | tuple[int, int] | None, tuple[int, int] | None, str]:
+    """To what size images are resized (both sides, or the shorter one), to what they are cut, and how."""
+    size = preprocessing.get("size") if preprocessing.get("do_resize", True) else None
+    crop = preprocessing.get("crop_size") if preprocessing.get("do_center_crop") else None
+    resample = preprocessing.get("resample", 2)
+    if resample not in _MODES:
+        raise ModelError(f"the model's preprocessing asks for resample = {resample}; known are {_MODES}.")
+    if not preprocessing:
+        size = image_size
+    if isinstance(size, dict) and "shortest_edge" in size:
+        return int(size["shortest_edge"]), _sides(crop), _MODES[resample]
+    return _sides(size), _sides(crop), _MODES[resample]
+
+
+def _sides(size: Any) -> tuple[int, int] | None:
     if isinstance(size, dict):
-        size = size.get("height") or size.get("shortest_edge")
-    return int(size) if size else None
+        return int(size["height"]), int(size["width"])
+    if isinstance(size, list | tuple):
+        return int(size[0]), int(size[1])
+    return (int(size), int(size)) if size else None
+
+
+def _centre(images: Tensor, height: int, width: int) -> Tensor:
+    """The middle of the images, with zeros around those that are smaller."""
+    missing = max(0, height - images.shape[-2]), max(0, width - images.shape[-1])
+    images = F.pad(images, (missing[1] // 2, -(-missing[1] // 2), missing[0] // 2, -(-missing[0] // 2)))
+    top, left = (images.shape[-2] - height) // 2, (images.shape[-1] - width) // 2
+    return images[..., top : top + height, left : left + width]
+
+
+def _normalising(preprocessing: dict[str, Any], channels: int) -> tuple[list[float], list[float]]:
+    """Mean and deviation for images from 0 to 1, whatever range the folder's own numbers are for."""
+    scale = preprocessing.get("rescale_factor", 1 / 255) if preprocessing.get("do_rescale", True) else 1.0
+    mean, std = [0.0] * channels, [1.0] * channels
+    if preprocessing.get("do_normalize", True):
+        mean, std = preprocessing.get("image_mean") or mean, preprocessing.get("image_std") or std
+    full = 255 * scale
+    return [m / full for m in mean], [d / full for d in std]
 
 
 def load(name: str, classes: int | None = None) -> HuggingFaceClassifier:
@@ -58,16 +107,23 @@ def load(name: str, classes: int | None = None) -> HuggingFaceClassifier:
     from transformers import AutoModelForImageClassification
     from transformers.utils import logging
 
-    logging.set_verbosity_error()
+    logging.set_verbosity(logging.CRITICAL)
+    getLogger("huggingface_hub").setLevel(logging.CRITICAL)  # it tells of every retry
     logging.disable_progress_bar()
-    changes = {"num_labels": classes, "ignore_mismatched_sizes": True} if classes else {}
+    changes = {"num_labels": classes} if classes else {}
     try:
         model, info = AutoModelForImageClassification.from_pretrained(
-            name, use_safetensors=True, output_loading_info=True, **changes
+            name,
+            use_safetensors=True,
+            output_loading_info=True,
+            trust_remote_code=False,
+            ignore_mismatched_sizes=True,  # reported below, with the name of the weight
+            **changes,
         )
     except Exception as error:  # transformers raises whatever its many readers raise
         reason = next(iter(str(error).splitlines()), type(error).__name__)
-        raise ModelError(f"'{name}' cannot be loaded as a Hugging Face image classifier: {reason}") from None
+        found = "" if Path(name).is_dir() else f"there is no folder '{name}' here, and "
+        raise ModelError(f"{found}'{name}' cannot be loaded as a Hugging Face image classifier: {reason}") from None
     if not classes:
         _require_whole(name, info)
     return HuggingFaceClassifier(model, _preprocessing(name))

@@ -7,11 +7,14 @@ from typing import Any
 import numpy as np
 import torch
 import torch.nn.functional as F
-from PIL import Image, UnidentifiedImageError
+from PIL import Image, ImageOps
 from torch import Tensor
 
 from .errors import DataError, did_you_mean
 from .records import Augment
+
+# What Pillow raises for a broken file, or for none at all.
+_UNREADABLE = (OSError, SyntaxError, ValueError, TypeError, AttributeError, EOFError, Image.DecompressionBombError)
 
 
 def decode(encoded: Mapping[str, Any], record: int, size: tuple[int, int] | None, grey: bool | None) -> Tensor:
@@ -20,10 +23,13 @@ def decode(encoded: Mapping[str, Any], record: int, size: tuple[int, int] | None
     With a size it is resized to height × width. `grey` says how many channels to expect, or that either will do.
     """
     try:
-        image: Image.Image = Image.open(io.BytesIO(encoded["bytes"]) if encoded["bytes"] else encoded["path"])
-        image.load()
-    except (OSError, UnidentifiedImageError, TypeError, AttributeError) as error:
-        raise DataError(f"record {record} is not a readable image: {error}.") from None
+        with Image.open(io.BytesIO(encoded["bytes"]) if encoded["bytes"] else encoded["path"]) as file:
+            image: Image.Image = ImageOps.exif_transpose(file)
+            image.load()
+    except _UNREADABLE:
+        raise DataError(f"record {record} is not a readable image.") from None
+    if image.mode.startswith("I;16"):
+        image = Image.fromarray((np.asarray(image) >> 8).astype(np.uint8))
     is_grey = image.mode in ("1", "L")
     if grey and not is_grey:
         raise DataError(f"record {record} has colours while the first record is grey: convert the images to one kind.")
@@ -61,7 +67,7 @@ def augmentation(names: str) -> Augment | None:
         return None
     for name in names.split(","):
         if name not in _AUGMENTATIONS:
-            raise DataError(f"there is no augmentation '{name}'. {did_you_mean(name, [*_AUGMENTATIONS, 'none'])}")
+            raise DataError(f"there is no augmentation '{name}'. {did_you_mean(name, _AUGMENTATIONS)} Or none.")
     steps = [_AUGMENTATIONS[name] for name in names.split(",")]
 
     def augment(images: Tensor, draw: torch.Generator) -> Tensor:

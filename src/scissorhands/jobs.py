@@ -1,6 +1,7 @@
 """The verbs as functions: each reads folders, does one thing, and writes a run folder."""
 
 import platform
+import warnings
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from importlib.metadata import version
@@ -41,11 +42,11 @@ class Place:
         if self.device == "auto":
             return torch.accelerator.current_accelerator(check_available=True) or torch.device("cpu")
         try:
-            device = torch.device(self.device)
-            torch.zeros(1, device=device)
-        except (RuntimeError, AssertionError, NotImplementedError) as error:
-            reason = str(error).splitlines()[0]
-            raise SettingError(f"there is no device '{self.device}' here: {reason}") from None
+            with warnings.catch_warnings(action="ignore"):
+                device = torch.device(self.device)
+                torch.zeros(1, device=device).item()
+        except (RuntimeError, AssertionError, NotImplementedError, ImportError):
+            raise SettingError(f"there is no device '{self.device}' here.") from None
         return device
 
 
@@ -61,7 +62,7 @@ class Subject:
     @classmethod
     def load(cls, source: str, factory: str | None) -> "Subject":
         """The model in a model folder, in a run folder, or on the hub."""
-        folder = Path(source).expanduser()
+        folder = Path(source)
         run = runs.read(folder) if runs.is_run(folder) else None
         if run and not (folder / "model").is_dir():
             raise ModelError(f"{source} is a run without a model; name the run or folder that holds the model.")
@@ -85,6 +86,10 @@ class Request:
     data: Source | None = None
     split_seed: int = 0
     unseen: float = 0.2
+
+    def __post_init__(self) -> None:
+        if not 0 <= self.unseen < 1:
+            raise SettingError(f"'unseen' must be a share from 0, below 1, not {self.unseen}.")
 
 
 @dataclass(frozen=True)
@@ -164,7 +169,7 @@ def scrub(
     return runs.read(place.folder)
 
 
-def score(subject: Subject, request: Request, place: Place) -> Run:
+def score(subject: Subject, request: Request, place: Place, reference: Run | None = None) -> Run:
     """Scores a model as it is: what it knows of the records that someone wants forgotten."""
     device = place.torch_device()
     with runs.writing(place.folder, place.overwrite) as work:
@@ -173,19 +178,26 @@ def score(subject: Subject, request: Request, place: Place) -> Run:
         made = subject.run.result if subject.run else Result(scores)
         record = {**_about("evaluate", place.seed, device), **case.record, "method": {"name": "original"}}
         runs.write_record(work, record, case.ids)
-        runs.write_result(work, Result(scores, made.seconds, made.memory_mib))
+        result = Result(scores, made.seconds, made.memory_mib)
+        runs.write_result(work, _compared(result, reference, place.folder) if reference else result)
     return runs.read(place.folder)
 
 
 def compare(run: Run, reference: Run) -> Run:
     """Adds to a run how far it is from a reference, from what both have stored."""
-    scores = run.result.scores.against(reference.result.scores)
+    runs.write_result(run.folder, _compared(run.result, reference, run.folder))
+    return runs.read(run.folder)
+
+
+def _compared(result: Result, reference: Run, folder: Path) -> Result:
     if reference.method == "original":
         raise NoReferenceError(f"{reference.folder} was not scrubbed or retrained, so it is no reference.")
-    place = runs.from_there(reference.folder, run.folder)
-    result = replace(run.result, scores=scores, reference=place, reference_seconds=reference.result.seconds)
-    runs.write_result(run.folder, result)
-    return runs.read(run.folder)
+    return replace(
+        result,
+        scores=result.scores.against(reference.result.scores),
+        reference=runs.from_there(reference.folder, folder),
+        reference_seconds=reference.result.seconds,
+    )
 
 
 def _case(subject: Subject, request: Request, place: Place) -> Case:

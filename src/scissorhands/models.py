@@ -1,7 +1,9 @@
 """Building, loading and saving models. A model folder holds config.json and model.safetensors; loading is strict."""
 
+import errno
 import importlib
 import json
+import os
 import sys
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -14,7 +16,7 @@ from safetensors.torch import load_model, save_model
 from torch import nn
 
 from . import huggingface
-from .errors import ModelError, did_you_mean, listed
+from .errors import FailedError, ModelError, did_you_mean, listed
 from .modes import evaluating
 from .networks import NETWORKS, Normalise
 from .records import Records
@@ -33,10 +35,13 @@ class Blueprint:
     def build(self) -> nn.Module:
         """The model with fresh weights."""
         factory = NETWORKS[self.name] if self.name in NETWORKS else named_object(self.name)
+        if self.name in NETWORKS and any(type(x) is not int or x < 1 for x in self.arguments.values()):
+            raise ModelError(f"the arguments of '{self.name}' are whole numbers from 1, not {dict(self.arguments)}.")
         try:
             model = factory(**self.arguments)
-        except (TypeError, ValueError, RuntimeError) as error:
-            raise ModelError(f"'{self.name}' cannot be built with {dict(self.arguments)}: {error}") from None
+        except Exception as error:  # it is somebody's code, and may raise anything
+            reason = f"{type(error).__name__}: {error}"
+            raise ModelError(f"'{self.name}' cannot be built with {dict(self.arguments)}: {reason}") from None
         if not isinstance(model, nn.Module):
             raise ModelError(f"'{self.name}' returned a {type(model).__name__}, not a torch.nn.Module.")
         return model
@@ -68,7 +73,7 @@ def load(folder: str | Path, factory: str | None = None) -> tuple[nn.Module, Blu
     was sent must not decide what runs.
     """
     folder = Path(folder).expanduser()
-    if not folder.exists() and len(folder.parts) == 2 and not folder.is_absolute():
+    if not folder.exists() and len(folder.parts) == 2 and not folder.is_absolute() and not folder.parent.exists():
         return huggingface.load(str(folder)), Blueprint(str(folder))
     config = _config(folder)
     _refuse_pickles(folder)
@@ -98,7 +103,12 @@ def save(model: nn.Module, blueprint: Blueprint, folder: Path) -> None:
         return
     config = {"model": blueprint.name, "arguments": dict(blueprint.arguments)}
     (folder / "config.json").write_text(json.dumps(config, indent=2) + "\n")
-    save_model(model, str(folder / WEIGHTS))
+    try:
+        save_model(model, str(folder / WEIGHTS))
+    except SafetensorError as error:
+        if "os error 28" in str(error) or "os error 122" in str(error):
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC)) from None
+        raise FailedError(f"the weights cannot be written: {error}") from None
 
 
 def named_object(name: str) -> Any:
@@ -108,8 +118,8 @@ def named_object(name: str) -> Any:
         sys.path.insert(0, "")
     try:
         return getattr(importlib.import_module(module), attribute)
-    except (ImportError, AttributeError, ValueError) as error:
-        raise ModelError(f"'{name}' cannot be imported: {error}.") from None
+    except Exception as error:  # importing runs somebody's code, which may raise anything
+        raise ModelError(f"'{name}' cannot be imported: {type(error).__name__}: {error}.") from None
 
 
 def require_fit(model: nn.Module, records: Records) -> None:
@@ -172,8 +182,8 @@ def _refuse_pickles(folder: Path) -> None:
         raise ModelError(f"{folder} has no {WEIGHTS}{found}.")
     if weights.is_file():
         with weights.open("rb") as file:
-            start = file.read(2)
-        if start in (b"PK", b"\x80\x02", b"\x80\x04", b"\x80\x05"):
+            start = file.read(9)  # a safetensors file: the length of its header, then the header, which is JSON
+        if start[8:] != b"{" and start[:2] in (b"PK", b"\x80\x02", b"\x80\x03", b"\x80\x04", b"\x80\x05"):
             raise ModelError(
                 f"{weights} is a pickle under another name, which can run code when loaded; it is refused."
             )

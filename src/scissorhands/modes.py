@@ -1,9 +1,9 @@
 """Putting a model into a mode for the length of a block, and back into what it was."""
 
 from collections.abc import Iterator
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 
-from torch import nn
+from torch import Tensor, nn
 from torch.nn.modules.batchnorm import _BatchNorm
 from torch.nn.modules.instancenorm import _InstanceNorm
 
@@ -27,6 +27,11 @@ def evaluating(model: nn.Module) -> AbstractContextManager[None]:
 def training(model: nn.Module) -> AbstractContextManager[None]:
     """Training mode inside the block."""
     return _mode(model, training=True)
+
+
+def able_to_train(model: nn.Module, batch: tuple[Tensor, Tensor]) -> AbstractContextManager[None]:
+    """The mode for a training step on the batch: a single record cannot be normalised by itself, so it is evaluated."""
+    return evaluating(model) if len(batch[1]) == 1 else nullcontext()
 
 
 @contextmanager

@@ -57,12 +57,21 @@ class Stored(Records):
     """Records held in memory as two tensors."""
 
     def __init__(
-        self, inputs: Tensor, labels: Tensor, *, classes: tuple[str, ...] = (), columns: Columns | None = None
+        self,
+        inputs: Tensor,
+        labels: Tensor,
+        *,
+        classes: tuple[str, ...] = (),
+        columns: Columns | None = None,
+        fingerprint: str = "",
     ) -> None:
+        if len(inputs) != len(labels) or labels.dim() != 1 or labels.is_floating_point():
+            raise DataError(f"{len(inputs)} inputs need as many labels, each a whole number.")
         self.inputs = inputs
-        self._labels = labels
+        self._labels = labels.to(torch.int64)
         self.classes = classes
         self._columns = columns or {}
+        self._fingerprint = fingerprint
 
     @property
     def labels(self) -> Tensor:
@@ -70,8 +79,10 @@ class Stored(Records):
 
     @cached_property
     def fingerprint(self) -> str:  # type: ignore[override]
+        if self._fingerprint:
+            return self._fingerprint
         digest = hashlib.sha256(repr((self.inputs.dtype, tuple(self.inputs.shape))).encode())
-        digest.update(self.inputs.contiguous().numpy().data)
+        digest.update(self.inputs.contiguous().view(torch.uint8).numpy().data)
         digest.update(self.labels.contiguous().numpy().data)
         return digest.hexdigest()
 
@@ -102,15 +113,18 @@ class Foreign(Records):
         try:
             _, label = self.dataset[index]
             label = torch.as_tensor(label)
-        except (TypeError, ValueError) as error:
+        except (TypeError, ValueError, RuntimeError) as error:
             raise DataError(f"record {index} is not an (input, label) pair: {error}") from error
         if label.numel() != 1 or label.is_floating_point() or label.item() < 0:
             raise DataError(f"record {index} has the label {label.tolist()}, which is not a whole number from 0.")
         return label.to(torch.int64)
 
     def fetch(self, ids: Tensor) -> Batch:
-        inputs, labels = default_collate([self.dataset[int(i)] for i in ids])
-        return inputs, labels.to(torch.int64)
+        try:
+            return default_collate([self.dataset[int(i)][0] for i in ids]), self.labels[ids]
+        except (TypeError, RuntimeError) as error:
+            reason = str(error).splitlines()[0]
+            raise DataError(f"inputs must be tensors or arrays of one shape to make a batch: {reason}") from None
 
 
 def as_records(data: "Records | Dataset[Any]") -> Records:

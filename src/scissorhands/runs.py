@@ -81,7 +81,10 @@ class Run:
     def ids(self, name: str) -> list[int]:
         """The record numbers that it forgot (`forget`), or that were forgotten earlier (`before`)."""
         path = self.folder / f"{name}.txt"
-        return [int(line) for line in path.read_text().split()] if path.exists() else []
+        try:
+            return [int(line) for line in path.read_text().split()] if path.exists() else []
+        except (OSError, ValueError) as error:
+            raise RunError(f"{path} cannot be read: {error}.") from None
 
 
 def from_there(path: str | Path, folder: Path) -> str:
@@ -104,17 +107,26 @@ def read(folder: Path) -> Run:
         raise RunError(f"{folder} has no scores.json: the run did not finish. Run it again with --overwrite.")
     try:
         record = tomllib.loads((folder / "run.toml").read_text(encoding="utf-8"))
-        record["method"]["name"], record["seed"], record["split"]["manifest"]
+        _require(record)
         result = Result.from_dict(json.loads((folder / "scores.json").read_text(encoding="utf-8")))
     except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
         raise RunError(f"{folder} cannot be read as a run: {type(error).__name__}: {error}") from None
     return Run(folder, record, result)
 
 
+def _require(record: Mapping[str, Any]) -> None:
+    """Looks up what every reader of a run relies on."""
+    for name in ("verb", "seed", "data", "model"):
+        record[name]
+    record["method"]["name"], record["split"]["manifest"], record["split"]["fingerprint"]
+
+
 @contextmanager
 def writing(folder: Path, overwrite: bool) -> Iterator[Path]:
     """A folder to write into, which takes the place of `folder` when the block ends, and vanishes when it fails."""
-    folder = folder.expanduser().absolute()
+    folder = folder.absolute()
+    if len(os.fsencode(folder.name)) > 200:
+        raise RunError(f"the name '{folder.name[:20]}…' is too long for a folder.")
     if folder.exists() and not overwrite:
         raise RunError(f"{folder} exists already. Choose another place, or replace it with --overwrite.")
     if folder.exists() and not (folder.is_dir() and _ours(folder)):
@@ -182,6 +194,8 @@ def _make_parents(parent: Path) -> list[Path]:
     missing = [p for p in (parent, *parent.parents) if not p.exists()]
     try:
         parent.mkdir(parents=True, exist_ok=True)
+    except (FileExistsError, NotADirectoryError):
+        raise RunError(f"cannot write to {parent}: it is not a folder.") from None
     except OSError as error:
         _remove_empty(missing)
         raise RunError(f"cannot write to {parent}: {error.strerror}.") from None
@@ -199,7 +213,12 @@ def _swap(work: Path, folder: Path) -> None:
     old = work.with_name(f"{work.name}.old")
     if folder.exists():
         folder.rename(old)
-    work.rename(folder)
+    try:
+        work.rename(folder)
+    except BaseException:
+        if old.exists():
+            old.rename(folder)
+        raise
     shutil.rmtree(old, ignore_errors=True)
 
 

@@ -9,6 +9,7 @@ import logging
 import os
 from collections.abc import Iterable
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import cached_property, partial
 from pathlib import Path
@@ -79,7 +80,13 @@ class Source(Settings):
         label = _label_column(train, self.label or (known.label if known.label in train.column_names else ""))
         classes = _classes(train, label)
         read = partial(_records, image=image, label=label, classes=classes, size=self.size, memory=self.memory)
-        return Data(read(train), read(test), augment)
+        data = Data(read(train), read(test), augment)
+        shapes = [tuple(records.fetch(torch.arange(1))[0].shape[1:]) for records in (data.train, data.test)]
+        if shapes[0] != shapes[1]:
+            raise DataError(
+                f"training images are {_shown(shapes[0])} and test images {_shown(shapes[1])}: make them alike."
+            )
+        return data
 
     def _test_split(self, tables: Any) -> str:
         if self.test and self.test not in tables:
@@ -113,7 +120,7 @@ def _tables(name: str, known: Known) -> Any:
     folder = _folder(name)
     try:
         if folder:
-            tables = datasets.load_dataset(str(folder))
+            tables = datasets.load_dataset(str(folder.resolve()))
         else:
             tables = datasets.load_dataset(known.hub or name, known.configuration)
     except Exception as error:  # datasets raises a dozen kinds, none of them ours
@@ -129,9 +136,10 @@ def _folder(name: str) -> Path | None:
     """The folder of that name, here or under $SCISSORHANDS_DATA; none for a name to look up on the hub."""
     root = os.environ.get("SCISSORHANDS_DATA")
     places = [Path(root) / name] if root else []
-    for folder in [*places, Path(name).expanduser()]:
-        if folder.is_dir():
-            return folder
+    with suppress(OSError, RuntimeError):  # a name too long, or the home of nobody
+        for folder in [*places, Path(name).expanduser()]:
+            if name and folder.is_dir():
+                return folder
     if name in KNOWN:
         if not KNOWN[name].hub:
             raise DataError(
@@ -148,6 +156,8 @@ def _image_column(table: Any, given: str) -> str:
     import datasets
 
     images = [name for name, feature in table.features.items() if isinstance(feature, datasets.Image)]
+    if given in table.column_names and given not in images:
+        raise DataError(f"the column '{given}' holds no images.")
     return _one_column("image", given, images, table.column_names)
 
 
@@ -168,17 +178,27 @@ def _one_column(what: str, given: str, found: list[str], known: list[str]) -> st
     return given or found[0]
 
 
+_MOST_CLASSES = 100_000  # a larger label is a serial number, and a network has no such output
+
+
+def _shown(shape: tuple[int, ...]) -> str:
+    return " × ".join(map(str, shape))
+
+
 def _classes(table: Any, label: str) -> tuple[str, ...]:
     """The names of the classes: those that the data gives, or the distinct labels in order."""
     feature = table.features[label]
     if names := getattr(feature, "names", None):
         return tuple(names)
-    distinct = set(table.unique(label))
-    if all(type(x) is int and x >= 0 for x in distinct):
-        return tuple(map(str, range(max(distinct) + 1)))
+    kind = getattr(feature, "dtype", "")
+    distinct = set(table.unique(label)) - {None} if "int" in kind or "string" in kind else {None}
+    if all(type(x) is int and 0 <= x < _MOST_CLASSES for x in distinct):
+        return tuple(map(str, range(max(distinct, default=0) + 1)))
     if all(type(x) is str for x in distinct):
         return tuple(sorted(distinct))
-    raise DataError(f"the column '{label}' holds neither names nor whole numbers from 0, so it cannot be the label.")
+    raise DataError(
+        f"the column '{label}' cannot be the label: it holds neither names nor whole numbers from 0 to 99,999."
+    )
 
 
 def _labels(table: Any, label: str, classes: tuple[str, ...]) -> Tensor:
@@ -195,13 +215,24 @@ def _columns(table: Any, image: str, label: str, classes: tuple[str, ...]) -> Co
     """A reader for each column but the image; the label by its names where it has names of its own."""
 
     def read(name: str) -> Array:
-        feature = table.features[name]
-        values = table.data.column(name).to_pylist()
-        if names := getattr(feature, "names", None):
-            values = [None if x is None or x < 0 else names[x] for x in values]
-        return np.array(["" if x is None else x for x in values] if any(type(x) is str for x in values) else values)
+        column = table.data.column(name)
+        if names := getattr(table.features[name], "names", None):
+            return np.array(["" if x is None or x < 0 else names[x] for x in column.to_pylist()])
+        return _array(name, column)
 
     return {name: partial(read, name) for name in table.column_names if name != image}
+
+
+def _array(name: str, column: Any) -> Array:
+    """A column to compare with: numbers (a missing one is not a number), truth values, or text (dates as ISO dates)."""
+    import pyarrow as pa
+
+    kind = column.type
+    if pa.types.is_integer(kind) or pa.types.is_floating(kind) or (pa.types.is_boolean(kind) and not column.null_count):
+        return np.asarray(column.to_numpy())
+    if pa.types.is_nested(kind) or pa.types.is_binary(kind) or pa.types.is_large_binary(kind):
+        raise DataError(f"the column '{name}' holds {kind}, which cannot be compared.")
+    return np.array(["" if x is None else x for x in column.cast(pa.string()).to_pylist()], dtype=np.str_)
 
 
 def _records(table: Any, *, image: str, label: str, classes: tuple[str, ...], size: int, memory: float) -> Records:
@@ -214,10 +245,13 @@ def _records(table: Any, *, image: str, label: str, classes: tuple[str, ...], si
     path = _cache_folder() / f"{streamed.fingerprint}.safetensors"
     try:
         images = load_file(path)["images"]
+        if images.dtype != torch.uint8 or tuple(images.shape) != (len(table), *streamed.shape):
+            raise KeyError("another file under our name")
     except (OSError, SafetensorError, KeyError):
         images, _ = streamed.fetch(torch.arange(len(table)))
         _keep(path, images)
-    return Stored(images, streamed.labels, classes=classes, columns=streamed.columns)
+    columns, fingerprint = streamed.columns, streamed.fingerprint
+    return Stored(images, streamed.labels, classes=classes, columns=columns, fingerprint=fingerprint)
 
 
 def _cache_folder() -> Path:
@@ -232,7 +266,8 @@ def _keep(path: Path, images: Tensor) -> None:
         save_file({"images": images.contiguous()}, part)
         part.replace(path)
     except (OSError, SafetensorError):
-        part.unlink(missing_ok=True)
+        with suppress(OSError):
+            part.unlink(missing_ok=True)
 
 
 _WORTH_A_THREAD = 1 << 16  # bytes of an image; handing a smaller one to a thread takes longer than decoding it
@@ -270,17 +305,20 @@ class Streamed(Records):
         """A hash of the encoded images, of the labels, and of what decoding makes of them."""
         digest = hashlib.sha256(repr((self.shape, self._resize)).encode())
         digest.update(self.labels.numpy().tobytes())
-        for batch in self.table.data.select([self.image]).to_batches():
-            digest.update(batch.serialize())
-        for path in self._paths():
-            digest.update(path.read_bytes())
+        for encoded in self._encoded():
+            digest.update(len(encoded).to_bytes(8, "big"))
+            digest.update(encoded)
         return digest.hexdigest()
 
-    def _paths(self) -> Iterable[Path]:
-        """The files of images that are not inside the table."""
-        encoded = self.table.data.column(self.image).combine_chunks()
-        inside = encoded.field("bytes").is_null().to_pylist()
-        return (Path(p) for p, outside in zip(encoded.field("path").to_pylist(), inside, strict=True) if outside)
+    def _encoded(self) -> Iterable[bytes]:
+        """The bytes of every image, from the table or from its file; none of a missing one, which decoding reports."""
+        for chunk in self.table.data.column(self.image).chunks:
+            for inside, path in zip(chunk.field("bytes"), chunk.field("path"), strict=True):
+                encoded = inside.as_py()
+                if not encoded and path.is_valid:
+                    with suppress(OSError):
+                        encoded = Path(path.as_py()).read_bytes()
+                yield encoded or b""
 
     def fetch(self, ids: Tensor) -> Batch:
         rows = self.table[ids.tolist()][self.image]

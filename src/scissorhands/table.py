@@ -4,6 +4,7 @@ import json
 import statistics
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import combinations
 from typing import Any
 
 from .errors import RunError
@@ -63,8 +64,7 @@ def tabulate(runs: Sequence[Run]) -> Table:
         raise RunError("there is no run to show.")
     groups: dict[str, list[Run]] = {}
     for run in runs:
-        manifest = run.record["split"]["manifest"]
-        groups.setdefault(json.dumps([run.method, run.settings, manifest], sort_keys=True), []).append(run)
+        groups.setdefault(json.dumps([run.method, _described(run)], sort_keys=True), []).append(run)
     labels = _labels([group[0] for group in groups.values()])
     rows = [_row(label, group) for label, group in zip(labels, groups.values(), strict=True)]
     folders = {(run.folder / run.result.reference).resolve() for run in runs if run.result.reference}
@@ -76,10 +76,23 @@ def _labels(firsts: list[Run]) -> list[str]:
     """The methods' names, each with the settings in which it differs from another row of its name."""
     labels = []
     for run in firsts:
-        twins = [other.settings for other in firsts if other.method == run.method]
-        differs = [name for name in run.settings if any(twin.get(name) != run.settings[name] for twin in twins)]
-        labels.append(" ".join([run.method, *(f"{name}={run.settings[name]}" for name in differs)]))
+        twins = [_described(other) for other in firsts if other.method == run.method]
+        differs = {k: v for k, v in _described(run).items() if any(twin.get(k) != v for twin in twins)}
+        labels.append(" ".join([run.method, *(f"{name}={value}" for name, value in differs.items())]))
     return labels
+
+
+def _described(run: Run) -> dict[str, Any]:
+    """All in which runs of one method may differ, but for the seed: only runs alike in it are averaged."""
+    model = run.record["model"]
+    arguments = {f"model.{name}": value for name, value in model["arguments"].items()}
+    return {
+        **run.settings,
+        "model": model["name"],
+        **arguments,
+        "data": run.record["split"]["fingerprint"][:8],
+        "manifest": run.record["split"]["manifest"],
+    }
 
 
 def _row(label: str, group: list[Run]) -> Row:
@@ -87,8 +100,9 @@ def _row(label: str, group: list[Run]) -> Row:
     names = [name for name in TITLES if all(name in value for value in values)]
     failed = {name: reason for run in group for name, reason in run.result.scores.failed.items()}
     seeds = sorted(run.record["seed"] for run in group)
-    if len(set(seeds)) < len(seeds):
-        raise RunError(f"two runs of {label} have the same seed: {group[0].folder} and {group[-1].folder}.")
+    for run, other in combinations(group, 2):
+        if run.record["seed"] == other.record["seed"]:
+            raise RunError(f"two runs of {label} have the same seed: {run.folder} and {other.folder}.")
     return Row(
         label,
         group[0].settings,

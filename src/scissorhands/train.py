@@ -1,18 +1,21 @@
 """The one training loop, and the settings of training from scratch."""
 
 import math
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
+from itertools import chain
 
 import torch
 from torch import Tensor, nn
 
 from .errors import FailedError
-from .modes import training
+from .modes import able_to_train, training
 from .problem import Log, Problem, ignore, trainable
 from .randomness import seeded
-from .records import Part
+from .records import Batch, Part
 from .settings import Settings, at_least_one, below_one, non_negative, one_of, positive, setting
+
+Objective = Callable[[Batch, int], Tensor]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -50,8 +53,7 @@ def scheduled(lr: float, schedule: str, epoch: int, epochs: int) -> float:
 def descend(
     model: nn.Module,
     problem: Problem,
-    part: Part,
-    *,
+    *parts: Part,
     phase: str,
     epochs: int,
     lr: float,
@@ -59,24 +61,43 @@ def descend(
     momentum: float,
     weight_decay: float,
     schedule: str = "constant",
+    objective: Objective | None = None,
+    mask: Mapping[str, Tensor] | None = None,
     log: Log = ignore,
 ) -> None:
-    """Minimises the problem's loss on the part, in place."""
-    step = optimiser(trainable(model).values(), lr=lr, momentum=momentum, weight_decay=weight_decay)
-    steps = epochs * problem.steps(part, batch_size)
-    done = 0
+    """Minimises the objective (the problem's loss, if none is given), in place. Each epoch walks the parts in order.
+
+    With a mask, the weights that it leaves out keep every bit: neither gradient nor decay nor momentum reaches them.
+    """
+    objective = objective or (lambda batch, epoch: problem.loss(model, batch))
+    parameters = trainable(model)
+    decay = 0.0 if mask else weight_decay
+    step = optimiser(parameters.values(), lr=lr, momentum=momentum, weight_decay=decay)
+    steps, done = epochs * sum(problem.steps(part, batch_size) for part in parts), 0
     step.zero_grad()
     with training(model):
         for epoch in range(epochs):
             step.param_groups[0]["lr"] = scheduled(lr, schedule, epoch, epochs)
+            passes = (problem.batches(part, batch_size, phase, epoch, which) for which, part in enumerate(parts))
             with seeded(problem.seed, phase, epoch):
-                for batch in problem.batches(part, batch_size, phase, epoch):
-                    loss = problem.loss(model, batch)
+                for batch in chain.from_iterable(passes):
+                    with able_to_train(model, batch):
+                        loss = objective(batch, epoch)
                     loss.backward()
+                    if mask:
+                        _mask_gradients(parameters, mask, weight_decay)
                     step.step()
                     step.zero_grad()
                     done += 1
                     log({"phase": phase, "epoch": epoch, "step": done, "steps": steps, "loss": finite(loss)})
+
+
+@torch.no_grad()
+def _mask_gradients(parameters: Mapping[str, nn.Parameter], mask: Mapping[str, Tensor], weight_decay: float) -> None:
+    """Adds the weight decay to the gradients and takes both out where the mask is off, in place."""
+    for name, parameter in parameters.items():
+        if parameter.grad is not None:
+            parameter.grad.add_(parameter, alpha=weight_decay).mul_(mask[name])
 
 
 def finite(loss: Tensor) -> float:

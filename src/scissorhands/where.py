@@ -54,7 +54,7 @@ class _Parser:
         while place < end:
             match = _TOKEN.match(self.condition, place)
             if not match:
-                raise self._error(f"'{self.condition[place:].strip()}' cannot be read")
+                raise self._error(f"'{' '.join(self.condition[place:].split())}' cannot be read")
             symbol, double, single, word = match.groups()
             quoted = double if double is not None else single
             if symbol or word in _WORDS:
@@ -65,7 +65,8 @@ class _Parser:
         return found
 
     def _error(self, what: str) -> DataError:
-        return DataError(f"in 'where:{self.condition}', {what}. Write for example: age > 30 and city in (Rome, Oslo).")
+        shown = " ".join(self.condition.split())
+        return DataError(f"in 'where:{shown}', {what}. Write for example: age > 30 and city in (Rome, Oslo).")
 
     def _peek(self) -> tuple[str, str]:
         return self.tokens[self.place] if self.place < len(self.tokens) else ("end", "")
@@ -116,11 +117,13 @@ class _Parser:
         name = self._value("a column")
         values = self.column(name)
         if self._accept("in"):
-            return np.isin(values, self._list(name, values))
+            listed = self._list(name, values)
+            return np.isin(values, np.array(listed, values.dtype) if values.dtype.kind == "f" else listed)
         for symbol, compare in _COMPARE.items():
             if self._accept(symbol):
                 value = self._typed(name, values, self._value("a value"))
-                return np.asarray(compare(values, value), dtype=np.bool_)
+                known = values == values  # a missing number is nothing, not even different from something
+                return np.asarray(compare(values, value) & known, dtype=np.bool_)
         raise self._error(f"a comparison (==, !=, <, <=, >, >=, in) is missing after '{name}'")
 
     def _list(self, name: str, values: Array) -> list[Any]:

@@ -4,17 +4,32 @@ To add one: write its file, add its line; the contract tests then cover it. A me
 object, or name it on the command line as `my_module:MyMethod`.
 """
 
+from inspect import isabstract
+
 from ..errors import SettingError, did_you_mean
 from ..models import named_object
+from .boundary import BoundaryExpand, BoundaryShrink
 from .finetune import FineTune
+from .gradientascent import GradientAscent
+from .influence import InfluenceUnlearning
+from .l1sparse import L1Sparse
 from .method import Method
+from .randomlabel import RandomLabel
 from .retrain import Retrain
+from .salun import SalUn
 from .scissorhands import Scissorhands
 
 METHODS: dict[str, type[Method]] = {
     "scissorhands": Scissorhands,
     "retrain": Retrain,
     "finetune": FineTune,
+    "ascent": GradientAscent,
+    "influence": InfluenceUnlearning,
+    "shrink": BoundaryShrink,
+    "expand": BoundaryExpand,
+    "l1sparse": L1Sparse,
+    "salun": SalUn,
+    "randomlabel": RandomLabel,
 }
 
 
@@ -27,9 +42,23 @@ def find(name: str) -> type[Method]:
             )
         return METHODS[name]
     found = named_object(name)
-    if not (isinstance(found, type) and issubclass(found, Method)):
+    if not (isinstance(found, type) and issubclass(found, Method)) or isabstract(found):
         raise SettingError(f"'{name}' is not a class derived from scissorhands.Method.")
     return found
 
 
-__all__ = ["METHODS", "FineTune", "Method", "Retrain", "Scissorhands", "find"]
+__all__ = [
+    "METHODS",
+    "BoundaryExpand",
+    "BoundaryShrink",
+    "FineTune",
+    "GradientAscent",
+    "InfluenceUnlearning",
+    "L1Sparse",
+    "Method",
+    "RandomLabel",
+    "Retrain",
+    "SalUn",
+    "Scissorhands",
+    "find",
+]

@@ -8,7 +8,7 @@ from typing import ClassVar
 
 from torch import Tensor, nn
 
-from ..modes import evaluating, still_statistics, training
+from ..modes import able_to_train, still_statistics, training
 from ..problem import Log, Problem, ignore, select, trainable
 from ..projection import guard, overlap, subtract_
 from ..randomness import seeded
@@ -98,8 +98,8 @@ class Scissorhands(Method):
             yield keep, next(drops, None)
 
     def _forget_gradient(self, model: nn.Module, problem: Problem, drop: Batch) -> list[Tensor]:
-        """The gradient on forget data, which leaves no trace in running statistics; one record has none of its own."""
-        with evaluating(model) if len(drop[1]) == 1 else still_statistics(model):
+        """The gradient on forget data, which leaves no trace in running statistics."""
+        with able_to_train(model, drop), still_statistics(model):
             return gradients(problem.loss(model, drop), trainable(model))
 
     def _reference(self, model: nn.Module, problem: Problem) -> list[Tensor] | None:

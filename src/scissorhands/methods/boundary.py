@@ -1,0 +1,110 @@
+"""Boundary unlearning: shrink (BS) and expand (BE), both of one paper."""
+
+import copy
+from dataclasses import dataclass
+from typing import ClassVar
+
+import torch
+from torch import Tensor, nn
+
+from ..errors import ModelError
+from ..labels import class_count
+from ..modes import evaluating
+from ..problem import Log, Problem, ignore
+from ..randomness import seeded
+from ..records import Batch
+from ..settings import at_least_one, below_one, count, non_negative, positive, setting
+from ..train import descend
+from .method import Method
+
+
+@dataclass(frozen=True, kw_only=True)
+class BoundaryShrink(Method):
+    """Teaches each forgotten record the wrong class that is nearest to it, found by an adversarial step."""
+
+    paper: ClassVar[str] = "Chen et al., CVPR 2023"
+
+    fgsm: float = setting(0.1, positive, "size of the adversarial step, in units of the input")
+    epochs: int = setting(10, count, "passes over the forget data")
+    lr: float = setting(1e-5, positive, "learning rate")
+    batch_size: int = setting(256, at_least_one, "records in a step")
+    momentum: float = setting(0.9, below_one, "momentum of the gradient")
+    weight_decay: float = setting(5e-4, non_negative, "pull of every weight towards zero")
+
+    def scrub(self, model: nn.Module, problem: Problem, log: Log = ignore) -> None:
+        original = copy.deepcopy(model)
+
+        def objective(batch: Batch, epoch: int) -> Tensor:
+            return problem.loss(model, (batch[0], nearest_wrong(original, problem, batch, self.fgsm)))
+
+        rest = {name: value for name, value in self.to_dict().items() if name != "fgsm"}
+        descend(model, problem, problem.forget, phase="shrink", objective=objective, log=log, **rest)
+
+
+@dataclass(frozen=True, kw_only=True)
+class BoundaryExpand(Method):
+    """Teaches the forgotten records a class that does not exist, then cuts that class off again."""
+
+    paper: ClassVar[str] = "Chen et al., CVPR 2023"
+
+    epochs: int = setting(10, count, "passes over the forget data")
+    lr: float = setting(1e-5, positive, "learning rate")
+    batch_size: int = setting(256, at_least_one, "records in a step")
+    momentum: float = setting(0.9, below_one, "momentum of the gradient")
+    weight_decay: float = setting(5e-4, non_negative, "pull of every weight towards zero")
+
+    def scrub(self, model: nn.Module, problem: Problem, log: Log = ignore) -> None:
+        classes = class_count(problem.forget.records)
+        parent, name, head = last_linear(model, classes)
+        wide = widened(head, problem.seed)
+
+        def objective(batch: Batch, epoch: int) -> Tensor:
+            return problem.loss(model, (batch[0], torch.full_like(batch[1], head.out_features)))
+
+        setattr(parent, name, wide)
+        try:
+            descend(model, problem, problem.forget, phase="expand", objective=objective, log=log, **self.to_dict())
+        finally:
+            setattr(parent, name, head)
+        with torch.no_grad():
+            head.weight.copy_(wide.weight[:-1])
+            if head.bias is not None:
+                head.bias.copy_(wide.bias[:-1])
+
+
+def nearest_wrong(model: nn.Module, problem: Problem, batch: Batch, size: float) -> Tensor:
+    """For each record the class, not its own, that the model prefers after a step of the fast gradient sign method."""
+    inputs, labels = batch
+    inputs = (inputs / 255 if inputs.dtype == torch.uint8 else inputs).detach().clone().requires_grad_()
+    with evaluating(model):
+        (direction,) = torch.autograd.grad(problem.loss(model, (inputs, labels)), inputs)
+        with torch.no_grad():
+            device = next(model.parameters()).device
+            scores: Tensor = model((inputs + size * direction.sign()).to(device)).cpu()
+    return scores.scatter(1, labels[:, None], -torch.inf).argmax(1)
+
+
+def last_linear(model: nn.Module, classes: int) -> tuple[nn.Module, str, nn.Linear]:
+    """The last linear layer with one output per class, the module that holds it, and its name there."""
+    found = [
+        (parent, name, child)
+        for parent in model.modules()
+        for name, child in parent.named_children()
+        if isinstance(child, nn.Linear) and child.out_features >= classes
+    ]
+    if not found:
+        raise ModelError(f"BoundaryExpand needs a linear layer with {classes} outputs at the end of the model.")
+    return found[-1]
+
+
+def widened(head: nn.Linear, seed: int) -> nn.Linear:
+    """The layer with one more output, drawn anew; the others as they were."""
+    with seeded(seed, "shadow class"):
+        wide = nn.Linear(head.in_features, head.out_features + 1, bias=head.bias is not None)
+    wide = wide.to(head.weight)
+    with torch.no_grad():
+        wide.weight[:-1].copy_(head.weight)
+        if head.bias is not None:
+            wide.bias[:-1].copy_(head.bias)
+    wide.weight.requires_grad_(head.weight.requires_grad)
+    return wide

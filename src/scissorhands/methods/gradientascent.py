@@ -1,0 +1,35 @@
+"""Gradient ascent (GA)."""
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+from torch import nn
+
+from ..problem import Log, Problem, ignore
+from ..settings import at_least_one, below_one, count, non_negative, positive, setting
+from ..train import descend
+from .method import Method
+
+
+@dataclass(frozen=True, kw_only=True)
+class GradientAscent(Method):
+    """Climbs the loss on the forgotten data, and never looks at the rest."""
+
+    paper: ClassVar[str] = "Thudi et al., 2022"
+
+    epochs: int = setting(5, count, "passes over the forget data")
+    lr: float = setting(1e-5, positive, "learning rate")
+    batch_size: int = setting(256, at_least_one, "records in a step")
+    momentum: float = setting(0.9, below_one, "momentum of the gradient")
+    weight_decay: float = setting(5e-4, non_negative, "pull of every weight towards zero")
+
+    def scrub(self, model: nn.Module, problem: Problem, log: Log = ignore) -> None:
+        descend(
+            model,
+            problem,
+            problem.forget,
+            phase="ascend",
+            objective=lambda batch, epoch: -problem.loss(model, batch),
+            log=log,
+            **self.to_dict(),
+        )

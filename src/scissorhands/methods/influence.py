@@ -1,0 +1,73 @@
+"""Influence unlearning (IU)."""
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+import torch
+from torch import Tensor, nn
+
+from ..modes import evaluating
+from ..problem import Log, Problem, ignore, trainable
+from ..projection import inner
+from ..records import Part
+from ..saliency import gradients, mean_gradient
+from ..settings import at_least_one, count, non_negative, positive, setting
+from .method import Method
+
+
+@dataclass(frozen=True, kw_only=True)
+class InfluenceUnlearning(Method):
+    """Takes one Newton step towards the model that training without the forgotten data would have found."""
+
+    paper: ClassVar[str] = "Koh & Liang, ICML 2017"
+
+    alpha: float = setting(1.0, non_negative, "length of the step; 1 is Newton's")
+    damping: float = setting(1e-3, positive, "added to the curvature in every direction")
+    samples: int = setting(256, at_least_one, "retained records that the curvature is taken from")
+    iterations: int = setting(20, count, "most conjugate gradient steps in solving for the direction")
+    batch_size: int = setting(256, at_least_one, "records in a pass for the mean gradients")
+
+    def scrub(self, model: nn.Module, problem: Problem, log: Log = ignore) -> None:
+        parameters = trainable(model)
+        forget, retain = (
+            list(mean_gradient(model, problem, parameters, part, self.batch_size).values())
+            for part in (problem.forget, problem.retain)
+        )
+        share = len(problem.forget) / (len(problem.forget) + len(problem.retain))
+        wanted = [share * (f - r) for f, r in zip(forget, retain, strict=True)]
+        sample = problem.sample(problem.retain, min(1.0, self.samples / len(problem.retain)), "curvature")
+        step = self._solve(model, problem, sample, wanted, log)
+        with torch.no_grad():
+            torch._foreach_add_(list(parameters.values()), step, alpha=self.alpha)
+
+    def _solve(self, model: nn.Module, problem: Problem, sample: Part, wanted: list[Tensor], log: Log) -> list[Tensor]:
+        """The x for which (Fisher + damping) x = wanted, by conjugate gradients.
+
+        The Woodbury identity gives the same x in closed form, but must hold the gradient of every sample at once.
+        """
+        x = [torch.zeros_like(w) for w in wanted]
+        residual = [w.clone() for w in wanted]
+        direction = [w.clone() for w in wanted]
+        square = start = inner(residual, residual).item()
+        for step in range(self.iterations):
+            if square <= 1e-20 * start:
+                break
+            image = self._fisher_times(model, problem, sample, direction)
+            length = square / inner(direction, image).item()
+            torch._foreach_add_(x, direction, alpha=length)
+            torch._foreach_add_(residual, image, alpha=-length)
+            square, last = inner(residual, residual).item(), square
+            torch._foreach_mul_(direction, square / last)
+            torch._foreach_add_(direction, residual)
+            log({"phase": "solve", "epoch": 0, "step": step + 1, "steps": self.iterations, "loss": square / start})
+        return x
+
+    def _fisher_times(self, model: nn.Module, problem: Problem, sample: Part, vector: list[Tensor]) -> list[Tensor]:
+        """The empirical Fisher matrix of the sample, damped, times the vector: one gradient in memory at a time."""
+        parameters = trainable(model)
+        product = [self.damping * v for v in vector]
+        with evaluating(model):
+            for record in sample.batches(1):
+                g = gradients(problem.loss(model, record), parameters)
+                torch._foreach_add_(product, g, alpha=inner(g, vector).item() / len(sample))
+        return product

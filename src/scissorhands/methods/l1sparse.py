@@ -1,0 +1,47 @@
+"""Sparse fine-tuning (l1-sparse)."""
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+import torch
+from torch import Tensor, nn
+
+from ..problem import Log, Problem, ignore, trainable
+from ..records import Batch
+from ..settings import at_least_one, below_one, count, non_negative, positive, setting
+from ..train import descend
+from .method import Method
+
+
+@dataclass(frozen=True, kw_only=True)
+class L1Sparse(Method):
+    """Fine-tunes on the retained data while an l1 penalty, fading with the epochs, thins the weights out."""
+
+    paper: ClassVar[str] = "Jia et al., NeurIPS 2023"
+
+    gamma: float = setting(5e-5, non_negative, "weight of the l1 penalty in the first epoch; it falls linearly")
+    epochs: int = setting(10, count, "passes over the retained data")
+    lr: float = setting(0.1, positive, "learning rate")
+    batch_size: int = setting(256, at_least_one, "records in a step")
+    momentum: float = setting(0.9, below_one, "momentum of the gradient")
+    weight_decay: float = setting(5e-4, non_negative, "pull of every weight towards zero")
+
+    def scrub(self, model: nn.Module, problem: Problem, log: Log = ignore) -> None:
+        def objective(batch: Batch, epoch: int) -> Tensor:
+            return problem.loss(model, batch) + self.faded(epoch) * l1_norm(model)
+
+        rest = {name: value for name, value in self.to_dict().items() if name != "gamma"}
+        descend(model, problem, problem.retain, phase="sparsify", objective=objective, log=log, **rest)
+
+    def faded(self, epoch: int) -> float:
+        """The weight of the penalty in an epoch.
+
+        >>> [L1Sparse(gamma=1.0, epochs=4).faded(epoch) for epoch in range(4)]
+        [1.0, 0.75, 0.5, 0.25]
+        """
+        return self.gamma * (1 - epoch / self.epochs)
+
+
+def l1_norm(model: nn.Module) -> Tensor:
+    """The sum of the absolute values of all weights that may change."""
+    return torch.stack([p.abs().sum() for p in trainable(model).values()]).sum()

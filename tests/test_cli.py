@@ -1,0 +1,522 @@
+"""The command line: what it prints, what it leaves on disk, and how it answers mistakes."""
+
+import io
+import json
+import os
+import shlex
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import redirect_stderr, redirect_stdout
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import pytest
+import torch
+
+from scissorhands import models, runs
+from scissorhands.cli import main
+from scissorhands.data import held_out
+from scissorhands.evaluate import Scores
+from scissorhands.methods import METHODS
+from scissorhands.metrics import GAP_OVER
+from scissorhands.models import Blueprint
+from scissorhands.runs import Result
+from scissorhands.sources import Source
+
+TRAIN = "train --model small --model-set width=4 --data digits --set epochs=2 --set batch_size=64"
+QUICK = "--method finetune --set epochs=1"
+
+
+class Answer(NamedTuple):
+    """What a command gave back."""
+
+    code: int
+    out: str
+    err: str
+
+
+def cli(command: str, *more: str | Path) -> Answer:
+    """The command, run in this process."""
+    out, err, code = io.StringIO(), io.StringIO(), 0
+    handler = signal.getsignal(signal.SIGTERM)
+    with pytest.MonkeyPatch.context() as patch, redirect_stdout(out), redirect_stderr(err):
+        patch.setattr(sys, "argv", ["scissorhands", *shlex.split(command), *map(str, more)])
+        patch.setattr(sys, "path", [*sys.path])
+        try:
+            main()
+        except SystemExit as done:
+            code = done.code if isinstance(done.code, int) else 1
+        finally:
+            signal.signal(signal.SIGTERM, handler)
+    return Answer(code, out.getvalue(), err.getvalue())
+
+
+def done(command: str, *more: str | Path) -> Answer:
+    """The command, which must succeed."""
+    answer = cli(command, *more)
+    assert answer.code == 0, answer.err
+    return answer
+
+
+def parsed(command: str, *more: str | Path) -> Any:
+    """What the command prints with --json."""
+    return json.loads(done(command, *more, "--json").out)
+
+
+def environment() -> dict[str, str]:
+    """The environment of a real process: one thread, no network, a terminal that knows colours, nobody forcing them."""
+    forced = {name: value for name, value in os.environ.items() if name not in ("FORCE_COLOR", "TTY_COMPATIBLE")}
+    return {**forced, "OMP_NUM_THREADS": "1", "HF_HUB_OFFLINE": "1", "TERM": "xterm-256color"}
+
+
+def process(command: str, folder: Path) -> subprocess.CompletedProcess[str]:
+    """The command, run as a process of its own with its output piped."""
+    words = [sys.executable, "-m", "scissorhands", *shlex.split(command)]
+    return subprocess.run(
+        words, cwd=folder, env=environment(), capture_output=True, text=True, timeout=120, check=False
+    )
+
+
+def tree(folder: Path) -> dict[str, bytes | None]:
+    """Every file below the folder with its content, and every folder."""
+    return {str(p.relative_to(folder)): p.read_bytes() if p.is_file() else None for p in folder.rglob("*")}
+
+
+@pytest.fixture(scope="session")
+def one_thread() -> Iterator[None]:
+    """One thread: for networks this small, more of them only wait for each other."""
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)
+    yield
+    torch.set_num_threads(threads)
+
+
+@pytest.fixture(scope="session")
+def trained(one_thread: None, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A run of `train`."""
+    folder = tmp_path_factory.mktemp("cli") / "trained"
+    done(TRAIN, "-o", folder)
+    return folder
+
+
+@pytest.fixture(scope="session")
+def world(trained: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with good runs, bad models and bad lists of ids."""
+    folder = tmp_path_factory.mktemp("world")
+    shutil.copytree(trained, folder / "run")
+    done(f"scrub {folder}/run --forget class:3 {QUICK} -o {folder}/three")
+    done(f"scrub {folder}/run --forget class:4 {QUICK} -o {folder}/four")
+    held = int(held_out(Source().load().train, share=0.1, seed=0)[0])
+    for name, text in {"far": "1 99999", "twice": "1 2 1", "words": "1 two", "none": "", "held": str(held)}.items():
+        (folder / f"{name}.txt").write_text(text.replace(" ", "\n"))
+    (folder / "bytes.txt").write_bytes(b"\xff\xfe\x00")
+    (folder / "file").write_text("not a folder")
+    weights = (trained / "model" / "model.safetensors").read_bytes()
+    for name, content in {"garbage": b"garbage " * 9, "cut": weights[: len(weights) // 2]}.items():
+        shutil.copytree(trained / "model", folder / name)
+        (folder / name / "model.safetensors").write_bytes(content)
+    shutil.copytree(trained / "model", folder / "pickled")
+    torch.save({"weight": torch.zeros(2)}, folder / "pickled" / "model.safetensors")
+    shutil.copytree(trained / "model", folder / "bin")
+    (folder / "bin" / "model.safetensors").rename(folder / "bin" / "pytorch_model.bin")
+    blueprint = Blueprint("small", {"classes": 5, "channels": 1, "width": 1})
+    models.save(blueprint.build(), blueprint, folder / "five")
+    return folder
+
+
+SCRUB = "scrub run -o out --forget"
+
+MISTAKES = {
+    "an unknown command": ("scrb run", "no command 'scrb'. Did you mean 'scrub'?"),
+    "an unknown option": ("scrub run -o out --forgets class:3", "--forgets"),
+    "an unknown method": (f"{SCRUB} class:3 --method nothing", "no method 'nothing'. Known: scissorhands, "),
+    "a misspelt method": (f"{SCRUB} class:3 --method retrian", "Did you mean 'retrain'?"),
+    "a method of no module": (f"{SCRUB} class:3 --method no_such_module:It", "'no_such_module:It' cannot be imported"),
+    "a method that is none": (f"{SCRUB} class:3 --method scissorhands:Forget", "not a class derived from"),
+    "help for a misspelt method": ("methods scisorhands", "Did you mean 'scissorhands'?"),
+    "an unknown setting": (f"{SCRUB} class:3 --set lrr=1", "no setting 'lrr'. Did you mean 'lr'?"),
+    "a setting set twice": (f"{SCRUB} class:3 --set lr=1 --set lr=2", "'lr' is set twice"),
+    "a setting without a value": (f"{SCRUB} class:3 --set lr", "not of the form name=value"),
+    "a share above 1": (f"{SCRUB} class:3 --set trim=2", "'trim' must be a share from 0 to 1, not 2.0"),
+    "a negative rate": (f"{SCRUB} class:3 --set lr=-1", "'lr' must be a number above 0, not -1.0"),
+    "a rate that is no number": (f"{SCRUB} class:3 --set lr=nan", "'lr' must be a number above 0"),
+    "epochs in words": (f"{SCRUB} class:3 --set epochs=x", """'epochs' must be a whole number, 0 or more, not "x"."""),
+    "a switch that is neither": (f"{SCRUB} class:3 --set project=maybe", "must be true or false"),
+    "no parameter of that name": (f"{SCRUB} class:3 --set where=layer9.*", "One is 'conv1.weight'."),
+    "an unknown data set": (f"{SCRUB} class:3 --data imagenet", "no data set or folder 'imagenet'"),
+    "a misspelt data set": (f"{SCRUB} class:3 --data digit", "Did you mean 'digits'?"),
+    "a way to read no data": (f"{SCRUB} class:3 --data-set size=8", "name it too: --data"),
+    "an unknown augmentation": (
+        f"{TRAIN} --data-set augment=flop -o out",
+        "no augmentation 'flop'. Did you mean 'flip'?",
+    ),
+    "an unknown class": (f"{SCRUB} class:12", "'class:12' names no class of this data, which has 10"),
+    "an unknown column": (f"{SCRUB} 'where:age > 3'", "no column 'age'. Known: label"),
+    "a misspelt column": (f"{SCRUB} 'where:lable > 3'", "Did you mean 'label'?"),
+    "a condition that matches nothing": (f"{SCRUB} 'where:label > 30'", "matches none of the 1293 training records"),
+    "a condition that matches everything": (f"{SCRUB} 'where:label >= 0'", "leaves nothing to retain"),
+    "a condition that ends early": (f"{SCRUB} 'where:label >'", "a value is missing at the end"),
+    "a condition with one equals sign": (f"{SCRUB} 'where:label = 3'", "'= 3' cannot be read"),
+    "a condition with an open bracket": (f"{SCRUB} 'where:(label == 3'", "a ')' is missing"),
+    "a condition of words on numbers": (f"{SCRUB} 'where:label == three'", "holds numbers, and 'three' is none"),
+    "a condition with [markup]": (f"{SCRUB} 'where:label == [bold]x[/]'", "'[bold]x[/]' is none"),
+    "an id out of range": (f"{SCRUB} ids:far.txt", "'99999' in 'far.txt' is no id"),
+    "an id twice": (f"{SCRUB} ids:twice.txt", "id 1 stands twice"),
+    "an id in words": (f"{SCRUB} ids:words.txt", "'two' in 'words.txt' is no id"),
+    "an id that was held out": (f"{SCRUB} ids:held.txt", "was held out"),
+    "ids that are no text": (f"{SCRUB} ids:bytes.txt", "cannot read the ids in 'bytes.txt'"),
+    "ids in a folder": (f"{SCRUB} ids:run", "Is a directory"),
+    "ids in no file": (f"{SCRUB} ids:absent.txt", "No such file"),
+    "no ids": (f"{SCRUB} ids:none.txt", "matches none"),
+    "all of it": (f"{SCRUB} random:100%", "matches all 1293 training records"),
+    "none of it": (f"{SCRUB} random:0", "asks for 0 of 1293"),
+    "more than all of it": (f"{SCRUB} random:5000", "asks for 5000 of 1293"),
+    "a random part in words": (f"{SCRUB} random:some", "random:500 or random:10%"),
+    "a misspelt way to forget": (f"{SCRUB} clas:3", "Did you mean 'class'?"),
+    "no way to forget": (f"{SCRUB} three", "does not say what to forget"),
+    "nothing to forget": ("scrub run -o out", "say what to forget: --forget"),
+    "no output": ("scrub run --forget class:3", "'-o'"),
+    "a share of unseen data above 1": (
+        "scrub run/model --data digits --forget class:3 --unseen 1.5 -o out",
+        "'unseen' must be",
+    ),
+    "a holdout of everything": (f"{TRAIN} --holdout 1 -o out", "'holdout' must be a share from 0, below 1"),
+    "a holdout of nearly everything": (f"{TRAIN} --holdout 0.9999 -o out", "leaves nothing to train on"),
+    "a model of other outputs": (
+        "scrub five --data digits --forget class:3 -o out",
+        "has 5 outputs, but the data has 10",
+    ),
+    "a model without its data": ("scrub run/model --forget class:3 -o out", "name the data with --data"),
+    "weights that are garbage": ("scrub garbage --data digits --forget class:3 -o out", "not a readable safetensors"),
+    "weights cut short": ("scrub cut --data digits --forget class:3 -o out", "not a readable safetensors"),
+    "a pickle under another name": ("scrub pickled --data digits --forget class:3 -o out", "is a pickle"),
+    "a pickle only": ("scrub bin --data digits --forget class:3 -o out", "pytorch_model.bin is a pickle"),
+    "no model": ("scrub absent --data digits --forget class:3 -o out", "no model folder 'absent'"),
+    "a model that is a file": ("scrub file --data digits --forget class:3 -o out", "no model folder 'file'"),
+    "an unknown network": ("train --model smal -o out", "no model 'smal'. Did you mean 'small'?"),
+    "an unknown argument of a network": (f"{TRAIN} --model-set depth=3 -o out", "'depth'"),
+    "an output below a file": (f"{SCRUB.replace('out', 'file/out')} class:3", "cannot write to"),
+    "an output far below a file": (f"{SCRUB.replace('out', 'file/a/out')} class:3", "cannot write to"),
+    "an output that exists": (f"{SCRUB.replace('out', 'three')} class:3", "replace it with --overwrite"),
+    "an output that is no run": (
+        f"{SCRUB.replace('out', 'five')} class:3 --overwrite",
+        "does not replace it",
+    ),
+    "an unknown device": (f"{SCRUB} class:3 --device abacus", "no device 'abacus' here"),
+    "a seed in words": (f"{SCRUB} class:3 --seed x", "'x' is not a valid integer"),
+    "a reference of another manifest": ("evaluate three --against four", "the reference forgot something else"),
+    "a reference that forgot nothing": ("evaluate run --against run", "was not scrubbed or retrained"),
+    "a reference that is not there": ("evaluate three --against absent", "no run folder 'absent'"),
+    "a model to score without a place": ("evaluate run --forget class:3", "needs a place for the scores"),
+    "a model to score on nothing": ("evaluate five", "say what it should forget"),
+    "a report on no run": ("report five -o page.html", "five is no run folder: it has no run.toml"),
+    "a report on nothing there": ("report absent -o page.html", "no run folder 'absent'"),
+    "a report on one run twice": ("report three three -o page.html", "have the same seed"),
+    "a report into a folder": ("report three -o run", "it is a folder"),
+    "a report into no folder": ("report three -o absent/page.html", "cannot write"),
+}
+
+
+@pytest.mark.parametrize(("command", "says"), MISTAKES.values(), ids=MISTAKES.keys())
+def test_a_mistake_is_answered_with_one_line_and_changes_nothing_on_disk(
+    command: str, says: str, world: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(world)
+    before = tree(world)
+    answer = cli(command)
+    assert answer.code == 2
+    assert answer.out == ""
+    assert answer.err.startswith("error: ")
+    assert answer.err.endswith("\n")
+    assert len(answer.err.splitlines()) == 1
+    assert says in answer.err
+    assert "Traceback" not in answer.err
+    assert tree(world) == before
+
+
+def test_training_writes_a_whole_run(trained: Path) -> None:
+    names = {str(p.relative_to(trained)) for p in trained.rglob("*") if p.is_file()}
+    assert names == {"run.toml", "log.jsonl", "scores.json", "model/config.json", "model/model.safetensors"}
+    run = runs.read(trained)
+    assert run.method == "original"
+    assert run.settings["epochs"] == 2
+    assert run.record["data"]["name"] == "digits"
+    assert run.result.scores.counts == {"retain": 1293, "unseen": 144, "test": 360}
+    assert run.result.scores["test_accuracy"] > 50
+
+
+def test_scrubbing_with_scissorhands_forgets_and_logs_every_step(trained: Path, tmp_path: Path) -> None:
+    answer = done(f"scrub {trained} --forget class:3 --set epochs=1 --set guard=epoch -o {tmp_path}/out")
+    assert answer.err == ""
+    assert "scissorhands" in answer.out
+    assert "Acc forget" in answer.out
+    run = runs.read(tmp_path / "out")
+    original = parsed(f"evaluate {trained} --forget class:3 -o {tmp_path}/original")
+    assert run.result.scores["forget_accuracy"] < original["values"]["forget_accuracy"]
+    assert len(run.ids("forget")) == run.result.scores.counts["forget"] == run.record["split"]["forget_records"]
+    events = [json.loads(line) for line in (tmp_path / "out" / "log.jsonl").read_text().splitlines()]
+    assert events[0]["phase"] == "trim"
+    assert events[-1]["step"] == events[-1]["steps"] == len(events) - 1
+
+
+def test_a_model_folder_is_scrubbed_once_its_data_is_named(trained: Path, tmp_path: Path) -> None:
+    done(f"scrub {trained}/model --data digits --forget random:5% {QUICK} --unseen 0.5 -o {tmp_path}/out")
+    counts = runs.read(tmp_path / "out").result.scores.counts
+    assert counts == {"forget": 72, "retain": 1365, "unseen": 180, "test": 180}
+
+
+def test_retraining_takes_over_the_settings_of_training(trained: Path, tmp_path: Path) -> None:
+    done(f"scrub {trained} --forget class:3 --method retrain --set lr=0.05 -o {tmp_path}/out")
+    assert runs.read(tmp_path / "out").settings == {**runs.read(trained).settings, "lr": 0.05}
+
+
+def test_fine_tuning_does_not_take_over_the_settings_of_training(trained: Path, tmp_path: Path) -> None:
+    done(f"scrub {trained} --forget class:3 {QUICK} -o {tmp_path}/out")
+    settings = runs.read(tmp_path / "out").settings
+    assert settings["batch_size"] == METHODS["finetune"].make({}).to_dict()["batch_size"] != 64
+
+
+def test_evaluating_against_a_reference_adds_the_gap_and_the_time(trained: Path, tmp_path: Path) -> None:
+    reference = parsed(f"scrub {trained} --forget class:3 --method retrain -o {tmp_path}/reference")
+    before = parsed(f"scrub {trained} --forget class:3 {QUICK} -o {tmp_path}/out")
+    after = parsed(f"evaluate {tmp_path}/out --against {tmp_path}/reference")
+    gaps = [abs(before["values"][name] - reference["values"][name]) for name in GAP_OVER]
+    assert {"avg_gap", "rte"}.isdisjoint(before["values"])
+    assert after["values"].pop("avg_gap") == pytest.approx(sum(gaps) / 4)
+    assert after["values"].pop("rte") == pytest.approx(before["seconds"] / reference["seconds"])
+    assert after["values"] == before["values"]
+    assert runs.read(tmp_path / "out").result.values()["avg_gap"] == pytest.approx(sum(gaps) / 4)
+
+
+def test_evaluating_a_run_alone_shows_what_is_stored(trained: Path) -> None:
+    before = tree(trained)
+    shown = parsed(f"evaluate {trained}")
+    assert shown["values"] == runs.read(trained).result.values()
+    assert tree(trained) == before
+
+
+def test_a_model_is_scored_on_what_someone_wants_forgotten(trained: Path, tmp_path: Path) -> None:
+    before = tree(trained)
+    shown = parsed(f"evaluate {trained} --forget class:3 -o {tmp_path}/out")
+    run = runs.read(tmp_path / "out")
+    assert run.method == "original"
+    assert run.record["verb"] == "evaluate"
+    assert shown["values"]["forget_accuracy"] == run.result.scores["forget_accuracy"]
+    assert not (tmp_path / "out" / "model").exists()
+    assert tree(trained) == before
+
+
+def test_a_run_without_a_model_is_not_scrubbed(trained: Path, tmp_path: Path) -> None:
+    done(f"evaluate {trained} --forget class:3 -o {tmp_path}/scored")
+    answer = cli(f"scrub {tmp_path}/scored --forget class:4 -o {tmp_path}/out")
+    assert answer.code == 2
+    assert "is a run without a model" in answer.err
+    assert not (tmp_path / "out").exists()
+
+
+def test_a_report_is_one_page_that_needs_no_other_file(world: Path, tmp_path: Path) -> None:
+    answer = done(f"report {world}/three {world}/four -o {tmp_path}/page.html --title 'Three & <four>'")
+    page = (tmp_path / "page.html").read_text(encoding="utf-8")
+    assert "<title>Three &amp; &lt;four&gt;</title>" in page
+    assert page.count("finetune") >= 2
+    assert "src=" not in page
+    assert "href=" not in page
+    assert "page.html" in answer.err
+    assert [p.name for p in tmp_path.iterdir()] == ["page.html"]
+
+
+def test_a_report_prints_the_table_as_json(world: Path, tmp_path: Path) -> None:
+    table = parsed(f"report {world}/three {world}/four -o {tmp_path}/page.html")
+    assert [row["method"] for row in table["rows"]] == ["finetune", "finetune"]
+    assert len({row["manifest"] for row in table["rows"]}) == 2
+
+
+def test_every_method_is_listed_with_its_paper() -> None:
+    shown = done("methods").out
+    listed = parsed("methods")
+    assert [row["name"] for row in listed] == list(METHODS)
+    for row in listed:
+        assert row["name"] in shown
+        assert row["what"]
+        assert row["paper"]
+
+
+@pytest.mark.parametrize("name", METHODS)
+def test_every_method_shows_its_settings(name: str) -> None:
+    shown = done(f"methods {name}").out
+    listed = parsed(f"methods {name}")
+    assert listed["settings"] == json.loads(json.dumps(list(METHODS[name].described())))
+    for row in listed["settings"]:
+        assert row["name"] in shown
+
+
+def test_a_metric_that_failed_is_shown_with_its_reason(tmp_path: Path) -> None:
+    record = {"verb": "scrub", "seed": 0, "split": {"manifest": "m"}, "method": {"name": "finetune"}}
+    runs.write_record(tmp_path, record, {})
+    scores = Scores({"test_accuracy": 50.0}, {"test": 2}, {"mia": "too few [members]"}, "m")
+    runs.write_result(tmp_path, Result(scores, 1.0, 1.0))
+    answer = done(f"evaluate {tmp_path}")
+    assert answer.out.split()[-3:] == ["50.00", "failed", "1"]
+    assert answer.err == "finetune: mia failed: too few [members]\n"
+
+
+def test_what_was_forgotten_earlier_is_neither_retained_nor_forgotten_again(trained: Path, tmp_path: Path) -> None:
+    done(f"scrub {trained} --forget class:3 {QUICK} -o {tmp_path}/first")
+    done(f"scrub {tmp_path}/first --forget random:10% {QUICK} -o {tmp_path}/second")
+    done(f"scrub {tmp_path}/second --forget random:10% {QUICK} -o {tmp_path}/third")
+    first, second, third = (runs.read(tmp_path / name) for name in ("first", "second", "third"))
+    assert first.ids("before") == []
+    assert second.ids("before") == first.ids("forget")
+    assert third.ids("before") == sorted(first.ids("forget") + second.ids("forget"))
+    gone = [*first.ids("forget"), *second.ids("forget"), *third.ids("forget")]
+    assert len(gone) == len(set(gone))
+    for run, others in ((first, 0), (second, len(first.ids("forget"))), (third, len(third.ids("before")))):
+        counts = run.result.scores.counts
+        assert counts["forget"] + counts["retain"] == 1293 - others
+
+
+def test_a_class_that_is_gone_cannot_be_forgotten_again(world: Path, tmp_path: Path) -> None:
+    answer = cli(f"scrub {world}/three --forget class:3 -o {tmp_path}/out")
+    assert answer.code == 2
+    assert "'class:3' matches none" in answer.err
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_the_same_seed_gives_the_same_bytes_and_another_seed_does_not(trained: Path, tmp_path: Path) -> None:
+    scrub = f"scrub {trained} --forget random:10% --set epochs=1"
+    for name, seed in (("a", 7), ("b", 7), ("c", 8)):
+        done(f"{TRAIN} --seed {seed} -o {tmp_path}/trained/{name}")
+        done(f"{scrub} --seed {seed} -o {tmp_path}/scrubbed/{name}")
+    for kind in ("trained", "scrubbed"):
+        a, b, c = ((tmp_path / kind / name / "model" / "model.safetensors").read_bytes() for name in "abc")
+        assert a == b
+        assert a != c
+
+
+def test_the_seed_does_not_change_what_is_forgotten_and_the_split_seed_does(trained: Path, tmp_path: Path) -> None:
+    scrub = f"scrub {trained} --forget random:10% {QUICK}"
+    for name, seeds in {"a": "--seed 1", "b": "--seed 2", "c": "--split-seed 1"}.items():
+        done(f"{scrub} {seeds} -o {tmp_path}/{name}")
+    a, b, c = (runs.read(tmp_path / name).ids("forget") for name in "abc")
+    assert a == b
+    assert a != c
+
+
+def test_overwrite_replaces_a_run_and_leaves_nothing_beside_it(trained: Path, tmp_path: Path) -> None:
+    scrub = f"scrub {trained} {QUICK} -o {tmp_path}/out"
+    done(f"{scrub} --forget class:3")
+    (tmp_path / "out" / "notes.txt").write_text("mine")
+    done(f"{scrub} --forget class:4 --overwrite")
+    assert runs.read(tmp_path / "out").record["split"]["forget"] == "class:4"
+    assert not (tmp_path / "out" / "notes.txt").exists()
+    assert [p.name for p in tmp_path.iterdir()] == ["out"]
+
+
+@pytest.mark.parametrize("overwrite", ["", "--overwrite"])
+def test_a_run_that_fails_has_exit_code_1_and_changes_nothing_on_disk(
+    overwrite: str, world: Path, tmp_path: Path
+) -> None:
+    if overwrite:
+        shutil.copytree(world / "three", tmp_path / "out")
+    before = tree(tmp_path)
+    answer = cli(f"scrub {world}/run --forget class:3 {QUICK} --set lr=1e30 {overwrite} -o {tmp_path}/out")
+    assert answer.code == 1
+    assert answer.err.startswith("error: ")
+    assert answer.err.endswith("Lower the learning rate.\n")
+    assert tree(tmp_path) == before
+
+
+def test_an_output_gets_the_folders_above_it(trained: Path, tmp_path: Path) -> None:
+    done(f"scrub {trained} --forget class:3 {QUICK} -o {tmp_path}/some/where/out")
+    assert runs.is_run(tmp_path / "some" / "where" / "out")
+
+
+def test_a_method_and_a_model_of_the_users_own_need_no_registration(
+    one_thread: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "own_parts.py").write_text(
+        "from dataclasses import dataclass\n"
+        "import torch\n"
+        "from scissorhands import Method\n"
+        "from scissorhands.settings import setting, share\n"
+        "class Net(torch.nn.Linear):\n"
+        "    def forward(self, images):\n"
+        "        return super().forward(images.flatten(1).float())\n"
+        "def net(inputs):\n"
+        "    return Net(inputs, 10)\n"
+        "@dataclass(frozen=True, kw_only=True)\n"
+        "class Shrink(Method):\n"
+        '    """Shrinks every weight."""\n'
+        "    by: float = setting(0.5, share, 'what is left of a weight')\n"
+        "    def scrub(self, model, problem, log=None):\n"
+        "        with torch.no_grad():\n"
+        "            for parameter in model.parameters():\n"
+        "                parameter.mul_(self.by)\n"
+    )
+    done("train --model own_parts:net --model-set inputs=64 --set epochs=1 --set lr=0.001 -o a")
+    refused = cli("scrub a --method own_parts:Shrink --forget class:3 -o b")
+    done("scrub a --method own_parts:Shrink --set by=0.25 --factory own_parts:net --forget class:3 -o b")
+    assert refused.code == 2
+    assert "If you trust it, name it: --factory own_parts:net" in refused.err
+    a, b = (models.load(tmp_path / name / "model", "own_parts:net")[0].state_dict() for name in "ab")
+    assert torch.equal(b["weight"], a["weight"] * 0.25)
+    assert runs.read(tmp_path / "b").record["method"] == {"name": "own_parts:Shrink", "by": 0.25}
+
+
+def test_piped_output_has_no_progress_bar_and_no_escape_codes(tmp_path: Path) -> None:
+    finished = process(f"{TRAIN} -o out", tmp_path)
+    assert finished.returncode == 0
+    assert finished.stderr == ""
+    header, row = finished.stdout.splitlines()
+    assert header.startswith("method")
+    assert row.startswith("original")
+    assert "\x1b" not in finished.stdout
+    assert "\r" not in finished.stdout
+
+
+def test_a_mistake_gives_the_shell_exit_code_2_and_one_line(tmp_path: Path) -> None:
+    finished = process("scrub absent --forget class:3 -o out", tmp_path)
+    assert finished.returncode == 2
+    assert finished.stdout == ""
+    assert finished.stderr == "error: there is no model folder 'absent'.\n"
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize(("sent", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)], ids=["SIGINT", "SIGTERM"])
+def test_an_interrupted_run_leaves_nothing(sent: signal.Signals, code: int, tmp_path: Path) -> None:
+    words = [sys.executable, "-m", "scissorhands", *shlex.split(TRAIN.replace("epochs=2", "epochs=1000000"))]
+    handler = signal.signal(signal.SIGINT, signal.default_int_handler)  # a child inherits it where it is ignored
+    child = subprocess.Popen(
+        [*words, "-o", "some/where/out"],
+        cwd=tmp_path,
+        env=environment(),
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    signal.signal(signal.SIGINT, handler)
+    try:
+        _wait_for_training(child, tmp_path)
+        child.send_signal(sent)
+        out, err = child.communicate(timeout=60)
+    finally:
+        child.kill()
+        child.communicate()
+    assert child.returncode == code
+    assert out == ""
+    assert "Traceback" not in err
+    assert list(tmp_path.iterdir()) == []
+
+
+def _wait_for_training(child: subprocess.Popen[str], folder: Path) -> None:
+    """Waits until a step of training has been written to a log."""
+    end = time.monotonic() + 60
+    while not any(log.stat().st_size for log in folder.rglob("log.jsonl")):
+        assert child.poll() is None, "it ended before it was interrupted"
+        assert time.monotonic() < end, "it did not start to train"
+        time.sleep(0.05)

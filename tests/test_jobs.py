@@ -1,0 +1,333 @@
+"""The verbs as functions: what they record, what they refuse, and what they leave alone."""
+
+import json
+import shutil
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from safetensors.torch import load_file
+
+from scissorhands import jobs, models, runs
+from scissorhands.data import held_out, split
+from scissorhands.errors import DataError, ModelError, NoReferenceError, RunError, SettingError
+from scissorhands.evaluate import Scores, evaluate
+from scissorhands.forget import Forget
+from scissorhands.jobs import Place, Request, Subject
+from scissorhands.metrics import GAP_OVER
+from scissorhands.runs import Result, Run
+from scissorhands.sources import Source
+from scissorhands.train import Training
+
+TRAINING = Training(epochs=2, batch_size=64, schedule="constant")
+QUICK = {"epochs": 1, "batch_size": 512}
+THREE = Request(Forget("class:3"))
+
+
+@pytest.fixture(scope="session")
+def one_thread() -> Iterator[None]:
+    """One thread: for networks this small, more of them only wait for each other."""
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)
+    yield
+    torch.set_num_threads(threads)
+
+
+@pytest.fixture(scope="session")
+def trained(one_thread: None, tmp_path_factory: pytest.TempPathFactory) -> Run:
+    """A small network trained on the digits, a fifth of them held out."""
+    place = Place(tmp_path_factory.mktemp("jobs") / "trained", seed=5)
+    return jobs.train("small", {"width": 4}, Source(), TRAINING, 0.2, place, split_seed=6)
+
+
+def load(run: Run) -> Subject:
+    """The model of a run, to work on."""
+    return Subject.load(str(run.folder), None)
+
+
+def finetuned(run: Run, folder: Path, request: Request = THREE) -> Run:
+    """A run scrubbed in the quickest way."""
+    return jobs.scrub(load(run), request, "finetune", QUICK, Place(folder))
+
+
+def content(folder: Path) -> dict[str, bytes]:
+    """Every file below a folder."""
+    return {str(p.relative_to(folder)): p.read_bytes() for p in folder.rglob("*") if p.is_file()}
+
+
+def edited(run: Run, folder: Path, old: str, new: str) -> str:
+    """A copy of the run with another run.toml."""
+    shutil.copytree(run.folder, folder)
+    text = (folder / "run.toml").read_text()
+    assert old in text
+    (folder / "run.toml").write_text(text.replace(old, new))
+    return str(folder)
+
+
+# Training
+
+
+def test_training_records_what_it_takes_to_do_it_again(trained: Run, tmp_path: Path) -> None:
+    record = trained.record
+    again = jobs.train(
+        record["model"]["source"],
+        record["model"]["arguments"] | {},
+        Source.make(record["data"]),
+        Training.make(trained.settings),
+        record["split"]["holdout"],
+        Place(tmp_path / "again", seed=record["seed"], device=record["device"]),
+        record["split"]["held_seed"],
+    )
+    assert trained.settings == TRAINING.to_dict()
+    assert content(again.folder / "model") == content(trained.folder / "model")
+    assert again.result.scores == trained.result.scores
+
+
+def test_training_records_the_versions_it_ran_on(trained: Run) -> None:
+    assert trained.record["versions"]["torch"] == torch.__version__
+    assert trained.record["verb"] == "train"
+
+
+def test_training_never_sees_what_it_holds_out(one_thread: None, tmp_path: Path) -> None:
+    data = Source().load()
+    seen: list[Mapping[str, Any]] = []
+    place = Place(tmp_path / "out")
+    run = jobs.train("small", {"width": 1}, Source(), replace(TRAINING, epochs=1), 0.9, place, log=seen.append)
+    held = len(held_out(data.train, 0.9, 0))
+    assert run.result.scores.counts == {"retain": len(data.train) - held, "unseen": held, "test": len(data.test)}
+    assert len(seen) == -(-(len(data.train) - held) // TRAINING.batch_size)
+
+
+def test_training_that_holds_out_nothing_has_no_unseen_score(one_thread: None, tmp_path: Path) -> None:
+    place = Place(tmp_path / "out")
+    run = jobs.train("small", {"width": 1}, Source(), replace(TRAINING, epochs=1, batch_size=512), 0.0, place)
+    assert run.result.scores.values.keys() == {"retain_accuracy", "test_accuracy"}
+
+
+def test_training_on_nothing_is_refused_and_leaves_nothing(tmp_path: Path) -> None:
+    with pytest.raises(DataError, match="'holdout' leaves nothing to train on"):
+        jobs.train("small", {}, Source(), TRAINING, 1.0, Place(tmp_path / "out"))
+    assert list(tmp_path.iterdir()) == []
+
+
+# Scrubbing
+
+
+def test_scrubbing_keeps_the_events_that_it_logs(trained: Run, tmp_path: Path) -> None:
+    seen: list[Mapping[str, Any]] = []
+    run = jobs.scrub(load(trained), THREE, "finetune", QUICK, Place(tmp_path / "out"), seen.append)
+    kept = [json.loads(line) for line in (run.folder / "log.jsonl").read_text().splitlines()]
+    assert kept == seen
+    assert [event["step"] for event in seen] == [1, 2, 3]
+    assert {event["phase"] for event in seen} == {"finetune"}
+
+
+def test_scrubbing_uses_the_records_that_training_held_out_as_unseen(trained: Run, tmp_path: Path) -> None:
+    run = finetuned(trained, tmp_path / "out", Request(Forget("random:100"), unseen=0.5))
+    train = Source().load().train
+    held = set(held_out(train, 0.2, 6).tolist())
+    assert held.isdisjoint(run.ids("forget"))
+    assert run.result.scores.counts == {
+        "forget": 100,
+        "retain": len(train) - len(held) - 100,
+        "unseen": 287,
+        "test": 360,
+    }
+
+
+def test_scrubbing_leaves_the_original_run_alone(trained: Run, tmp_path: Path) -> None:
+    before = content(trained.folder)
+    run = finetuned(trained, tmp_path / "out")
+    assert content(trained.folder) == before
+    a, b = (load_file(r.folder / "model" / "model.safetensors") for r in (trained, run))
+    assert a.keys() == b.keys()
+    assert any(not torch.equal(a[name], b[name]) for name in a)
+
+
+def test_the_scores_of_a_run_are_those_of_the_model_it_saved(trained: Run, tmp_path: Path) -> None:
+    run = finetuned(trained, tmp_path / "out")
+    model, _ = models.load(run.folder / "model")
+    data = Source().load()
+    forget, held = run.ids("forget"), held_out(data.train, 0.2, 6).tolist()
+    (tmp_path / "ids.txt").write_text("\n".join(map(str, forget)))
+    divided = split(data.train, Forget(f"ids:{tmp_path / 'ids.txt'}"), test=data.test, unseen=held)
+    assert divided.manifest == run.record["split"]["manifest"]
+    assert evaluate(model, divided).values == run.result.scores.values
+
+
+def test_only_retraining_takes_over_the_settings_of_training(trained: Run, tmp_path: Path) -> None:
+    retrained = jobs.scrub(load(trained), THREE, "retrain", {"lr": 0.05}, Place(tmp_path / "retrained"))
+    assert retrained.settings == {**TRAINING.to_dict(), "lr": 0.05}
+    assert finetuned(trained, tmp_path / "finetuned").settings["batch_size"] == 512
+
+
+def test_retraining_a_scrubbed_run_does_not_take_over_how_it_was_scrubbed(trained: Run, tmp_path: Path) -> None:
+    scrubbed = finetuned(trained, tmp_path / "scrubbed")
+    values = {"epochs": 1}
+    retrained = jobs.scrub(load(scrubbed), Request(Forget("class:4")), "retrain", values, Place(tmp_path / "retrained"))
+    assert retrained.settings["batch_size"] == 256
+
+
+def test_retraining_does_not_depend_on_the_weights_it_replaces(trained: Run, tmp_path: Path) -> None:
+    other = jobs.train("small", {"width": 4}, Source(), TRAINING, 0.2, Place(tmp_path / "other", seed=99), 6)
+    for name, origin in (("a", trained), ("b", other)):
+        jobs.scrub(load(origin), THREE, "retrain", {"epochs": 1}, Place(tmp_path / name, seed=1))
+    a, b = (load_file(tmp_path / name / "model" / "model.safetensors") for name in "ab")
+    assert all(torch.equal(a[name], b[name]) for name in a)
+
+
+@pytest.mark.parametrize("error", [KeyboardInterrupt(), ValueError("x"), MemoryError()], ids=repr)
+def test_scrubbing_that_breaks_off_leaves_nothing(error: BaseException, trained: Run, tmp_path: Path) -> None:
+    def log(event: Mapping[str, Any]) -> None:
+        raise error
+
+    with pytest.raises(type(error)):
+        jobs.scrub(load(trained), THREE, "finetune", QUICK, Place(tmp_path / "some" / "out"), log)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_an_existing_run_is_refused_before_any_work(trained: Run, tmp_path: Path) -> None:
+    def refuse(event: Mapping[str, Any]) -> None:
+        pytest.fail(f"it began to work: {event}")
+
+    (tmp_path / "out").mkdir()
+    with pytest.raises(RunError, match="exists already"):
+        jobs.scrub(load(trained), THREE, "finetune", QUICK, Place(tmp_path / "out"), refuse)
+
+
+def test_data_other_than_what_the_model_was_trained_on_is_refused(trained: Run, tmp_path: Path) -> None:
+    fingerprint = trained.record["split"]["fingerprint"]
+    source = edited(trained, tmp_path / "other", fingerprint, "0" * len(fingerprint))
+    with pytest.raises(DataError, match=r"digits is not the data that .*other was trained on: its content differs"):
+        jobs.scrub(Subject.load(source, None), THREE, "finetune", QUICK, Place(tmp_path / "out"))
+    assert not (tmp_path / "out").exists()
+
+
+def test_a_model_without_a_run_needs_its_data_named(trained: Run, tmp_path: Path) -> None:
+    subject = Subject.load(str(trained.folder / "model"), None)
+    assert subject.run is None
+    with pytest.raises(DataError, match="does not say what it was trained on: name the data with --data"):
+        jobs.scrub(subject, THREE, "finetune", QUICK, Place(tmp_path / "out"))
+
+
+def test_the_data_that_is_named_goes_before_the_data_of_the_run(trained: Run) -> None:
+    subject = load(trained)
+    assert subject.data(None) == Source(name="digits")
+    assert subject.data(Source(name="cifar10")) == Source(name="cifar10")
+
+
+@pytest.mark.parametrize("unseen", [-0.1, 1.0, 2.0, float("nan")])
+def test_a_share_of_unseen_data_that_is_none_is_refused(unseen: float, trained: Run, tmp_path: Path) -> None:
+    subject = Subject.load(str(trained.folder / "model"), None)
+    request = Request(Forget("class:3"), Source(), unseen=unseen)
+    with pytest.raises(DataError, match="'unseen' must be"):
+        jobs.scrub(subject, request, "finetune", QUICK, Place(tmp_path / "out"))
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_run_that_did_not_finish_is_not_worked_on(trained: Run, tmp_path: Path) -> None:
+    shutil.copytree(trained.folder, tmp_path / "run")
+    (tmp_path / "run" / "scores.json").unlink()
+    with pytest.raises(RunError, match="the run did not finish"):
+        Subject.load(str(tmp_path / "run"), None)
+
+
+# Scoring
+
+
+def test_a_scored_model_costs_what_its_training_cost(trained: Run, tmp_path: Path) -> None:
+    run = jobs.score(load(trained), THREE, Place(tmp_path / "out"))
+    assert run.result.seconds == trained.result.seconds
+    assert run.result.memory_mib == trained.result.memory_mib
+    assert run.method == "original"
+    assert run.settings == {}
+
+
+def test_a_scored_model_of_unknown_origin_has_no_cost(trained: Run, tmp_path: Path) -> None:
+    subject = Subject.load(str(trained.folder / "model"), None)
+    run = jobs.score(subject, Request(Forget("class:3"), Source()), Place(tmp_path / "out"))
+    assert run.result.seconds is None
+    assert {"rte", "memory_mib"}.isdisjoint(run.result.values())
+
+
+def test_a_scored_run_holds_no_model_to_scrub(trained: Run, tmp_path: Path) -> None:
+    run = jobs.score(load(trained), THREE, Place(tmp_path / "out"))
+    with pytest.raises(ModelError, match="is a run without a model; name the run or folder that holds the model"):
+        load(run)
+
+
+# Comparing
+
+
+def stored(folder: Path, method: str, manifest: str = "m", seconds: float = 1.0, **values: float) -> Run:
+    """A run of made-up scores."""
+    folder.mkdir()
+    runs.write_record(folder, {"seed": 0, "split": {"manifest": manifest}, "method": {"name": method}}, {})
+    measured = dict.fromkeys(GAP_OVER, 50.0) | values
+    runs.write_result(folder, Result(Scores(measured, {}, {}, manifest), seconds, 1.0))
+    return runs.read(folder)
+
+
+def test_comparing_stores_the_gap_the_time_and_the_way_to_the_reference(tmp_path: Path) -> None:
+    run = stored(tmp_path / "run", "finetune", seconds=2.0, mia=10.0)
+    reference = stored(tmp_path / "reference", "retrain", seconds=8.0, mia=30.0)
+    compared = jobs.compare(run, reference)
+    assert compared == runs.read(tmp_path / "run")
+    assert compared.result.values()["avg_gap"] == 5.0
+    assert compared.result.values()["rte"] == 0.25
+    assert (run.folder / compared.result.reference).resolve() == reference.folder.resolve()
+
+
+def test_comparing_again_replaces_the_first_comparison(tmp_path: Path) -> None:
+    run = stored(tmp_path / "run", "finetune", mia=10.0)
+    jobs.compare(run, stored(tmp_path / "far", "retrain", mia=90.0))
+    compared = jobs.compare(runs.read(run.folder), stored(tmp_path / "near", "retrain", mia=14.0))
+    assert compared.result.values()["avg_gap"] == 1.0
+    assert compared.result.reference == "../near"
+
+
+def test_a_reference_that_forgot_something_else_is_refused(tmp_path: Path) -> None:
+    run, other = stored(tmp_path / "run", "finetune"), stored(tmp_path / "other", "retrain", manifest="n")
+    before = content(tmp_path)
+    with pytest.raises(NoReferenceError, match="the reference forgot something else: its manifest is n, not m"):
+        jobs.compare(run, other)
+    assert content(tmp_path) == before
+
+
+def test_a_model_that_forgot_nothing_is_no_reference(tmp_path: Path) -> None:
+    run, original = stored(tmp_path / "run", "finetune"), stored(tmp_path / "original", "original")
+    before = content(tmp_path)
+    with pytest.raises(NoReferenceError, match="original was not scrubbed or retrained, so it is no reference"):
+        jobs.compare(run, original)
+    assert content(tmp_path) == before
+
+
+def test_a_reference_without_a_metric_that_the_gap_needs_is_refused(tmp_path: Path) -> None:
+    run, reference = stored(tmp_path / "run", "finetune"), stored(tmp_path / "reference", "retrain")
+    del reference.result.scores.values["mia"]  # type: ignore[attr-defined]
+    before = content(tmp_path)
+    with pytest.raises(NoReferenceError, match="needs 'mia', which was not measured on both models"):
+        jobs.compare(run, reference)
+    assert content(tmp_path) == before
+
+
+# Devices
+
+
+def test_the_automatic_device_is_one_that_computes() -> None:
+    device = Place(Path("out")).torch_device()
+    assert torch.ones(2, device=device).sum().item() == 2
+
+
+def test_a_device_that_is_named_is_used() -> None:
+    assert Place(Path("out"), device="cpu").torch_device() == torch.device("cpu")
+
+
+@pytest.mark.parametrize("name", ["abacus", "", "cpu:x", "cuda:99"])
+def test_a_device_that_is_not_here_is_refused_in_one_line(name: str) -> None:
+    with pytest.raises(SettingError, match=f"there is no device '{name}' here: ") as raised:
+        Place(Path("out"), device=name).torch_device()
+    assert "\n" not in str(raised.value)

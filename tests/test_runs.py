@@ -1,0 +1,286 @@
+"""Run folders: whole or not there, and read back as they were written."""
+
+import errno
+import json
+import os
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from scissorhands import runs
+from scissorhands.errors import FailedError, RunError
+from scissorhands.evaluate import Scores
+from scissorhands.runs import Result
+
+VALUES = {"forget_accuracy": 40.0, "retain_accuracy": 99.0, "test_accuracy": 95.0, "mia": 60.0}
+REFERENCE = {"forget_accuracy": 44.0, "retain_accuracy": 100.0, "test_accuracy": 94.0, "mia": 58.0}
+RECORD: dict[str, Any] = {
+    "verb": "scrub",
+    "seed": 3,
+    "split": {"manifest": "abc", "forget": 'where:city == "Zürich"'},
+    "method": {"name": "finetune", "epochs": 2, "lr": 0.1},
+}
+
+
+def result() -> Result:
+    """A result with something in every field."""
+    scores = Scores(VALUES, {"forget": 5, "test": 7}, {"other": "it broke"}, "abc", REFERENCE)
+    return Result(scores, 2.0, 300.5, "../reference", 8.0)
+
+
+def write(folder: Path, overwrite: bool = False, record: dict[str, Any] = RECORD) -> None:
+    """Writes a small run."""
+    with runs.writing(folder, overwrite) as work:
+        runs.write_record(work, record, {"forget": [5, 9], "before": []})
+        runs.write_result(work, result())
+
+
+def fail(with_what: BaseException) -> Callable[[Path], None]:
+    """A piece of work that writes something, then fails."""
+
+    def work(folder: Path) -> None:
+        (folder / "deep" / "er").mkdir(parents=True)
+        (folder / "deep" / "er" / "file").write_text("half")
+        raise with_what
+
+    return work
+
+
+def names(folder: Path) -> list[str]:
+    """What is in a folder, hidden or not."""
+    return sorted(p.name for p in folder.iterdir())
+
+
+def test_a_result_comes_back_as_it_was() -> None:
+    assert Result.from_dict(json.loads(json.dumps(result().to_dict()))) == result()
+
+
+def test_a_result_without_reference_or_cost_comes_back_as_it_was() -> None:
+    bare = Result(Scores(VALUES, {"test": 7}, {}, "abc"))
+    assert Result.from_dict(json.loads(json.dumps(bare.to_dict()))) == bare
+    assert bare.values() == VALUES
+
+
+def test_a_result_shows_gap_and_time_as_computed_from_what_is_stored() -> None:
+    stored = result().to_dict()
+    assert stored["values"] == {**VALUES, "avg_gap": 2.0, "memory_mib": 300.5, "rte": 0.25}
+    stored["values"].update(avg_gap=99.0, rte=99.0)
+    assert Result.from_dict(stored).values() == {**VALUES, "avg_gap": 2.0, "memory_mib": 300.5, "rte": 0.25}
+
+
+def test_a_run_comes_back_as_it_was_written(tmp_path: Path) -> None:
+    write(tmp_path / "out")
+    run = runs.read(tmp_path / "out")
+    assert run.record == RECORD
+    assert run.result == result()
+    assert run.method == "finetune"
+    assert run.settings == {"epochs": 2, "lr": 0.1}
+    assert run.ids("forget") == [5, 9]
+    assert run.ids("before") == []
+    assert names(tmp_path / "out") == ["forget.txt", "run.toml", "scores.json"]
+
+
+def test_a_run_is_seen_in_its_place_only_when_it_is_whole(tmp_path: Path) -> None:
+    with runs.writing(tmp_path / "out", overwrite=False) as work:
+        (work / "file").write_text("half")
+        assert not (tmp_path / "out").exists()
+        assert work.parent == tmp_path
+    assert names(tmp_path) == ["out"]
+    assert names(tmp_path / "out") == ["file"]
+
+
+@pytest.mark.parametrize("error", [ValueError("x"), OSError("y"), KeyboardInterrupt(), SystemExit(143)], ids=repr)
+@pytest.mark.parametrize("place", ["out", "some/where/out"])
+def test_work_that_fails_leaves_nothing(error: BaseException, place: str, tmp_path: Path) -> None:
+    with pytest.raises(type(error)), runs.writing(tmp_path / place, overwrite=False) as work:
+        fail(error)(work)
+    assert names(tmp_path) == []
+
+
+def test_work_that_fails_leaves_the_folders_that_were_there_before(tmp_path: Path) -> None:
+    (tmp_path / "some").mkdir()
+    with pytest.raises(ValueError, match="x"), runs.writing(tmp_path / "some/where/out", overwrite=False) as work:
+        fail(ValueError("x"))(work)
+    assert names(tmp_path) == ["some"]
+    assert names(tmp_path / "some") == []
+
+
+def test_work_that_fails_leaves_a_neighbour_that_came_meanwhile(tmp_path: Path) -> None:
+    def work_beside_another() -> None:
+        with runs.writing(tmp_path / "some/where/out", overwrite=False) as work:
+            write(tmp_path / "some/other")
+            fail(ValueError("x"))(work)
+
+    with pytest.raises(ValueError, match="x"):
+        work_beside_another()
+    assert names(tmp_path / "some") == ["other"]
+    assert runs.is_run(tmp_path / "some/other")
+
+
+@pytest.mark.parametrize("number", [errno.ENOSPC, errno.EDQUOT], ids=["full", "over quota"])
+def test_a_full_disk_is_a_failure_in_one_line_that_leaves_nothing(number: int, tmp_path: Path) -> None:
+    full = OSError(number, os.strerror(number))
+    with (
+        pytest.raises(FailedError, match=r"the disk under .* is full; nothing was written\.") as raised,
+        runs.writing(tmp_path / "some/out", overwrite=False) as work,
+    ):
+        fail(full)(work)
+    assert raised.value.exit_code == 1
+    assert names(tmp_path) == []
+
+
+def test_what_exists_is_not_replaced_unasked(tmp_path: Path) -> None:
+    write(tmp_path / "out")
+    with (
+        pytest.raises(RunError, match=r"exists already\. Choose another place, or replace it with --overwrite\."),
+        runs.writing(tmp_path / "out", overwrite=False),
+    ):
+        pytest.fail("the work must not start")
+    assert runs.read(tmp_path / "out").record == RECORD
+
+
+def test_overwriting_replaces_a_run_whole(tmp_path: Path) -> None:
+    write(tmp_path / "out")
+    (tmp_path / "out" / "old").write_text("old")
+    write(tmp_path / "out", overwrite=True, record={**RECORD, "seed": 4})
+    assert runs.read(tmp_path / "out").record["seed"] == 4
+    assert names(tmp_path) == ["out"]
+    assert "old" not in names(tmp_path / "out")
+
+
+def test_overwriting_keeps_the_old_run_where_the_new_one_fails(tmp_path: Path) -> None:
+    write(tmp_path / "out")
+    with pytest.raises(KeyboardInterrupt), runs.writing(tmp_path / "out", overwrite=True) as work:
+        fail(KeyboardInterrupt())(work)
+    assert names(tmp_path) == ["out"]
+    assert runs.read(tmp_path / "out").record == RECORD
+
+
+def test_overwriting_fills_an_empty_folder(tmp_path: Path) -> None:
+    (tmp_path / "out").mkdir()
+    write(tmp_path / "out", overwrite=True)
+    assert runs.is_run(tmp_path / "out")
+
+
+def test_overwriting_refuses_a_folder_that_is_not_a_run(tmp_path: Path) -> None:
+    (tmp_path / "thesis").mkdir()
+    (tmp_path / "thesis" / "chapter.txt").write_text("three years of work")
+    with (
+        pytest.raises(RunError, match="is not a run folder, so --overwrite does not replace it"),
+        runs.writing(tmp_path / "thesis", overwrite=True),
+    ):
+        pytest.fail("the work must not start")
+    assert (tmp_path / "thesis" / "chapter.txt").read_text() == "three years of work"
+
+
+def test_overwriting_refuses_a_file(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("mine")
+    with (
+        pytest.raises(RunError, match="does not replace it"),
+        runs.writing(tmp_path / "file", overwrite=True),
+    ):
+        pytest.fail("the work must not start")
+    assert (tmp_path / "file").read_text() == "mine"
+
+
+@pytest.mark.parametrize("place", ["file/out", "file/some/where/out"])
+def test_a_place_below_a_file_is_refused(place: str, tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("mine")
+    with pytest.raises(RunError, match="cannot write to"), runs.writing(tmp_path / place, overwrite=False):
+        pytest.fail("the work must not start")
+    assert names(tmp_path) == ["file"]
+
+
+def test_a_place_that_cannot_be_written_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(**_: Any) -> str:
+        raise PermissionError(errno.EACCES, "Permission denied")
+
+    monkeypatch.setattr("tempfile.mkdtemp", refuse)
+    with (
+        pytest.raises(RunError, match=r"cannot write to .*some: Permission denied\."),
+        runs.writing(tmp_path / "some/out", overwrite=False),
+    ):
+        pytest.fail("the work must not start")
+    assert names(tmp_path) == []
+
+
+def test_a_run_is_as_readable_to_others_as_any_folder(tmp_path: Path) -> None:
+    (tmp_path / "any").mkdir()
+    write(tmp_path / "out")
+    assert (tmp_path / "out").stat().st_mode == (tmp_path / "any").stat().st_mode
+
+
+def test_a_folder_that_is_not_there_is_no_run(tmp_path: Path) -> None:
+    with pytest.raises(RunError, match=r"there is no run folder '.*absent'"):
+        runs.read(tmp_path / "absent")
+
+
+def test_a_folder_without_run_toml_is_no_run(tmp_path: Path) -> None:
+    assert not runs.is_run(tmp_path)
+    with pytest.raises(RunError, match=r"is no run folder: it has no run\.toml"):
+        runs.read(tmp_path)
+
+
+def test_an_unfinished_run_is_called_that(tmp_path: Path) -> None:
+    write(tmp_path / "out")
+    (tmp_path / "out" / "scores.json").unlink()
+    with pytest.raises(RunError, match=r"out has no scores.json: the run did not finish\. .*--overwrite"):
+        runs.read(tmp_path / "out")
+
+
+@pytest.mark.parametrize(
+    ("name", "content"),
+    [
+        ("run.toml", b"seed = "),
+        ("run.toml", b"seed = 1\n"),
+        ("run.toml", b"\xff\xfe"),
+        ("run.toml", b'seed = 1\nmethod = "x"\nsplit = 3\n'),
+        ("scores.json", b"{"),
+        ("scores.json", b"[]"),
+        ("scores.json", b"{}"),
+        ("scores.json", b'{"values": null}'),
+    ],
+)
+def test_a_run_that_cannot_be_read_is_refused_in_one_line(name: str, content: bytes, tmp_path: Path) -> None:
+    write(tmp_path / "out")
+    (tmp_path / "out" / name).write_bytes(content)
+    with pytest.raises(RunError, match="out cannot be read as a run: ") as raised:
+        runs.read(tmp_path / "out")
+    assert "\n" not in str(raised.value)
+
+
+def test_a_file_is_written_whole_or_not_at_all(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    runs.write_file(tmp_path / "file", "old")
+
+    def refuse(*_: Any) -> None:
+        raise OSError(errno.EIO, "Input/output error")
+
+    monkeypatch.setattr(Path, "replace", refuse)
+    with pytest.raises(RunError, match=r"cannot write .*file: Input/output error\."):
+        runs.write_file(tmp_path / "file", "new")
+    assert names(tmp_path) == ["file"]
+    assert (tmp_path / "file").read_text() == "old"
+
+
+def test_a_log_is_kept_and_passed_on(tmp_path: Path) -> None:
+    seen: list[Any] = []
+    with runs.logging_to(tmp_path, seen.append) as log:
+        log({"phase": "trim"})
+        log({"phase": "repair", "loss": 0.5})
+    kept = [json.loads(line) for line in (tmp_path / "log.jsonl").read_text().splitlines()]
+    assert kept == seen == [{"phase": "trim"}, {"phase": "repair", "loss": 0.5}]
+
+
+def test_the_way_to_another_run_holds_when_both_are_moved(tmp_path: Path) -> None:
+    (tmp_path / "a" / "reference").mkdir(parents=True)
+    way = runs.from_there(tmp_path / "a" / "reference", tmp_path / "a" / "out")
+    (tmp_path / "a").rename(tmp_path / "b")
+    (tmp_path / "b" / "out").mkdir()
+    assert (tmp_path / "b" / "out" / way).resolve() == (tmp_path / "b" / "reference").resolve()
+
+
+def test_a_name_on_the_hub_stays_a_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert runs.from_there("owner/name", tmp_path / "out") == "owner/name"

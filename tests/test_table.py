@@ -1,0 +1,173 @@
+"""Runs side by side."""
+
+import statistics
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from scissorhands.errors import RunError
+from scissorhands.evaluate import Scores
+from scissorhands.runs import Result, Run
+from scissorhands.table import TITLES, Row, tabulate
+
+VALUES = {"forget_accuracy": 40.0, "retain_accuracy": 99.0, "test_accuracy": 95.0, "mia": 60.0}
+
+
+def run(
+    method: str = "finetune",
+    seed: int = 0,
+    manifest: str = "m",
+    settings: dict[str, Any] | None = None,
+    folder: str = "",
+    reference: str = "",
+    failed: dict[str, str] | None = None,
+    **values: float,
+) -> Run:
+    """A run as it is read from a folder."""
+    record = {"seed": seed, "split": {"manifest": manifest}, "method": {"name": method, **(settings or {})}}
+    measured = {name: value for name, value in {**VALUES, **values}.items() if name not in (failed or {})}
+    scores = Scores(measured, {}, failed or {}, manifest, VALUES if reference else {})
+    result = Result(scores, 2.0, 100.0, reference, 8.0 if reference else None)
+    return Run(Path(folder or f"/runs/{method}-{manifest}-{seed}"), record, result)
+
+
+def column(rows: list[Row], name: str) -> list[float | None]:
+    """The mean of one metric in every row."""
+    return [row.metrics[name]["mean"] for row in rows]
+
+
+def test_runs_that_differ_in_the_seed_alone_are_averaged() -> None:
+    table = tabulate([run(seed=seed, mia=value) for seed, value in ((2, 10.0), (0, 20.0), (1, 60.0))])
+    (row,) = table.rows
+    assert row.method == "finetune"
+    assert row.seeds == [0, 1, 2]
+    assert row.metrics["mia"]["mean"] == 30.0
+
+
+def test_the_spread_is_the_standard_deviation_of_a_sample() -> None:
+    values = [10.0, 20.0, 60.0]
+    (row,) = tabulate([run(seed=seed, mia=value) for seed, value in enumerate(values)]).rows
+    assert row.metrics["mia"]["std"] == pytest.approx(statistics.stdev(values))
+    assert row.metrics["mia"]["std"] != pytest.approx(statistics.pstdev(values))
+    assert row.cell("mia") == "30.00 ± 26.46"
+
+
+def test_a_single_run_has_no_spread() -> None:
+    (row,) = tabulate([run()]).rows
+    assert row.metrics["mia"] == {"mean": 60.0, "std": None}
+    assert row.cell("mia") == "60.00"
+
+
+def test_runs_that_forgot_different_things_are_not_averaged() -> None:
+    rows = tabulate([run(manifest="a", mia=10.0), run(manifest="b", seed=1, mia=20.0)]).rows
+    assert [row.manifest for row in rows] == ["a", "b"]
+    assert column(rows, "mia") == [10.0, 20.0]
+
+
+def test_runs_of_different_methods_are_not_averaged() -> None:
+    rows = tabulate([run("finetune", mia=10.0), run("retrain", seed=1, mia=20.0)]).rows
+    assert [row.method for row in rows] == ["finetune", "retrain"]
+    assert column(rows, "mia") == [10.0, 20.0]
+
+
+def test_runs_of_different_settings_are_not_averaged_and_show_what_differs() -> None:
+    rows = tabulate(
+        [
+            run(settings={"lr": 0.1, "epochs": 2}, mia=10.0),
+            run(settings={"lr": 0.2, "epochs": 2}, seed=1, mia=20.0),
+            run("retrain", settings={"lr": 0.3, "epochs": 3}),
+        ]
+    ).rows
+    assert [row.method for row in rows] == ["finetune lr=0.1", "finetune lr=0.2", "retrain"]
+    assert column(rows, "mia")[:2] == [10.0, 20.0]
+
+
+def test_the_order_in_which_settings_were_written_makes_no_difference() -> None:
+    settings = {"lr": 0.1, "epochs": 2}
+    backwards = dict(reversed(settings.items()))
+    assert len(tabulate([run(settings=settings), run(seed=1, settings=backwards)]).rows) == 1
+
+
+def test_rows_stand_in_the_order_of_the_runs() -> None:
+    rows = tabulate([run("retrain"), run("finetune"), run("retrain", seed=1)]).rows
+    assert [row.method for row in rows] == ["retrain", "finetune"]
+
+
+def test_two_runs_of_one_seed_are_refused_by_name() -> None:
+    with pytest.raises(RunError, match="two runs of finetune have the same seed: /a and /b"):
+        tabulate([run(folder="/a"), run(folder="/b")])
+
+
+def test_one_seed_may_stand_in_different_rows() -> None:
+    assert [row.seeds for row in tabulate([run("finetune"), run("retrain")]).rows] == [[0], [0]]
+
+
+def test_no_runs_make_no_table() -> None:
+    with pytest.raises(RunError, match="there is no run to show"):
+        tabulate([])
+
+
+def test_a_metric_that_failed_is_a_column_that_says_so() -> None:
+    table = tabulate([run(failed={"mia": "too few members"}), run("retrain")])
+    failed, measured = table.rows
+    assert "mia" in table.names()
+    assert failed.failed == {"mia": "too few members"}
+    assert failed.cell("mia") == "failed"
+    assert measured.cell("mia") == "60.00"
+
+
+def test_a_metric_that_failed_once_is_not_averaged_over_the_other_seeds() -> None:
+    (row,) = tabulate([run(failed={"mia": "too few members"}), run(seed=1)]).rows
+    assert row.cell("mia") == "failed"
+    assert "mia" not in row.metrics
+    assert row.cell("test_accuracy") == "95.00 ± 0.00"
+
+
+def test_a_metric_that_failed_everywhere_is_still_shown() -> None:
+    table = tabulate([run(failed={"mia": "too few members"})])
+    assert "mia" in table.names()
+
+
+def test_a_metric_that_was_not_measured_is_a_dash() -> None:
+    table = tabulate([run("finetune", reference="../retrain-m-0"), run("retrain")])
+    assert [row.cell("avg_gap") for row in table.rows] == ["0.00", "–"]
+
+
+def test_columns_stand_in_the_order_of_the_titles() -> None:
+    names = tabulate([run(reference="../retrain-m-0")]).names()
+    assert names == [name for name in TITLES if name in names]
+    assert set(names) == {*VALUES, "avg_gap", "rte", "memory_mib"}
+
+
+def test_numbers_have_the_digits_that_a_reader_needs() -> None:
+    (row,) = tabulate([run(reference="../retrain-m-0", mia=61.23456)]).rows
+    assert row.cell("mia") == "61.23"
+    assert row.cell("rte") == "0.250"
+    assert row.cell("memory_mib") == "100"
+
+
+def test_the_reference_is_the_method_that_the_runs_were_compared_with() -> None:
+    compared = run("finetune", folder="/runs/a", reference="../gold")
+    assert tabulate([compared, run("retrain", folder="/runs/gold")]).reference == "retrain"
+
+
+def test_a_reference_that_is_not_in_the_table_goes_by_its_folder() -> None:
+    assert tabulate([run(reference="../gold")]).reference == "gold"
+
+
+def test_runs_compared_with_different_methods_have_no_reference_in_common() -> None:
+    compared = [run("finetune", reference="../gold"), run("scissorhands", reference="../silver")]
+    assert tabulate(compared).reference is None
+
+
+def test_a_table_without_comparisons_has_no_reference() -> None:
+    assert tabulate([run("finetune"), run("retrain")]).reference is None
+
+
+def test_a_table_as_plain_values_holds_every_row() -> None:
+    stored = tabulate([run(mia=10.0), run(seed=1, mia=30.0), run("retrain", settings={"lr": 0.1})]).to_dict()
+    assert [row["method"] for row in stored["rows"]] == ["finetune", "retrain"]
+    assert stored["rows"][0]["seeds"] == [0, 1]
+    assert stored["rows"][0]["metrics"]["mia"]["mean"] == 20.0
+    assert stored["rows"][1]["settings"] == {"lr": 0.1}
