@@ -10,33 +10,43 @@ import itertools
 import json
 import statistics
 from dataclasses import replace
+from typing import Any
 
 import torch
 
 import scissorhands as sh
+from scissorhands.bench import DEMO
 from scissorhands.data import held_out
-from scissorhands.demo import HOLDOUT, TRAINING
 from scissorhands.models import create
 from scissorhands.randomness import seeded
+from scissorhands.recipe import Recipe
 
 SEEDS = (10, 11, 12)
 FORGET = "class:8"
 
-GRIDS = {
+GRIDS: dict[type[sh.Method], dict[str, tuple[Any, ...]]] = {
+    sh.FineTune: {"lr": (0.01, 0.02, 0.05, 0.08, 0.1, 0.12, 0.15, 0.2)},
+    sh.GradientAscent: {"lr": (1e-4, 3e-4, 1e-3, 3e-3, 1e-2, 3e-2), "epochs": (5, 10)},
+    sh.InfluenceUnlearning: {"alpha": (0.3, 1.0, 3.0, 10.0), "damping": (1e-3, 1e-2, 0.1), "samples": (128,)},
+    sh.BoundaryShrink: {"lr": (1e-4, 3e-4, 1e-3, 3e-3, 1e-2)},
+    sh.BoundaryExpand: {"lr": (1e-4, 3e-4, 1e-3, 3e-3, 1e-2)},
+    sh.L1Sparse: {"gamma": (1e-5, 1e-4, 1e-3), "lr": (0.02, 0.05, 0.1, 0.15)},
+    sh.SalUn: {"lr": (0.01, 0.02, 0.05, 0.1), "salient": (0.2, 0.5, 0.8)},
+    sh.RandomLabel: {"lr": (0.01, 0.02, 0.05, 0.1)},
     sh.Scissorhands: {
         "trim": (0.01, 0.03, 0.1),
         "lr": (0.005, 0.01, 0.02, 0.05),
-        "balance": (0.0, 0.001, 0.01, 0.05),
+        "balance": (0.0, 0.001, 0.01),
         "guard": ("step", "epoch"),
     },
-    sh.FineTune: {"lr": (0.01, 0.02, 0.05, 0.08, 0.1, 0.12, 0.15, 0.2)},
 }
 
 
 def main() -> None:
     """Trains originals and oracles once, then tries every candidate on them."""
-    data = sh.Source(name="digits").load()
-    unseen = held_out(data.train, HOLDOUT, 0).tolist()
+    recipe = Recipe.read(DEMO)
+    data = recipe.source.load()
+    unseen = held_out(data.train, recipe.holdout, recipe.split_seed).tolist()
     split = sh.split(data.train, sh.Forget(FORGET), test=data.test, unseen=unseen)
     split = replace(split, test=split.unseen, unseen=None)  # from here on the test data is out of reach
     cases = []
@@ -45,9 +55,9 @@ def main() -> None:
         with seeded(seed, "model"):
             model, _ = create("small", data.train, {})
         trained = torch.cat([split.retain.ids, split.forget.ids]).sort().values
-        TRAINING.fit(model, replace(problem, retain=replace(split.retain, ids=trained)))
+        recipe.training.fit(model, replace(problem, retain=replace(split.retain, ids=trained)))
         oracle = copy.deepcopy(model)
-        sh.Retrain(**TRAINING.to_dict()).scrub(oracle, problem)
+        sh.Retrain(**recipe.training.to_dict()).scrub(oracle, problem)
         cases.append((model, problem, sh.evaluate(oracle, split)))
 
     chosen = {}
@@ -55,7 +65,7 @@ def main() -> None:
         tried = []
         for values in itertools.product(*grid.values()):
             settings = dict(zip(grid, values, strict=True))
-            method = kind(**settings, epochs=10, batch_size=64)
+            method = kind.make({"batch_size": 64, **settings})
             tried.append((gap(method, cases, split), settings))
         tried.sort(key=lambda row: row[0])
         for mean, settings in tried:

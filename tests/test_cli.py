@@ -9,7 +9,6 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
 from contextlib import redirect_stderr, redirect_stdout
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -87,15 +86,6 @@ def tree(folder: Path) -> dict[str, bytes | None]:
 
 
 @pytest.fixture(scope="session")
-def one_thread() -> Iterator[None]:
-    """One thread: for networks this small, more of them only wait for each other."""
-    threads = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(threads)
-
-
-@pytest.fixture(scope="session")
 def trained(one_thread: None, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A run of `train`."""
     folder = tmp_path_factory.mktemp("cli") / "trained"
@@ -115,6 +105,8 @@ def world(trained: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
         (folder / f"{name}.txt").write_text(text.replace(" ", "\n"))
     (folder / "bytes.txt").write_bytes(b"\xff\xfe\x00")
     (folder / "file").write_text("not a folder")
+    (folder / "broken_code.py").write_text("def make(:\n")
+    (folder / "raising_code.py").write_text("def make():\n    raise KeyError('x')\n")
     weights = (trained / "model" / "model.safetensors").read_bytes()
     for name, content in {"garbage": b"garbage " * 9, "cut": weights[: len(weights) // 2]}.items():
         shutil.copytree(trained / "model", folder / name)
@@ -137,6 +129,13 @@ MISTAKES = {
     "a misspelt method": (f"{SCRUB} class:3 --method retrian", "Did you mean 'retrain'?"),
     "a method of no module": (f"{SCRUB} class:3 --method no_such_module:It", "'no_such_module:It' cannot be imported"),
     "a method that is none": (f"{SCRUB} class:3 --method scissorhands:Forget", "not a class derived from"),
+    "a method that is only a base": (f"{SCRUB} class:3 --method scissorhands:Method", "'scissorhands:Method' is not a"),
+    "a method of a relative module": (f"{SCRUB} class:3 --method .x:X", "'.x:X' cannot be imported: TypeError: "),
+    "a method of code that is broken": (
+        f"{SCRUB} class:3 --method broken_code:X",
+        "'broken_code:X' cannot be imported: SyntaxError: ",
+    ),
+    "help for a method that is only a base": ("methods scissorhands:Method", "'scissorhands:Method' is not a class"),
     "help for a misspelt method": ("methods scisorhands", "Did you mean 'scissorhands'?"),
     "an unknown setting": (f"{SCRUB} class:3 --set lrr=1", "no setting 'lrr'. Did you mean 'lr'?"),
     "a setting set twice": (f"{SCRUB} class:3 --set lr=1 --set lr=2", "'lr' is set twice"),
@@ -164,10 +163,15 @@ MISTAKES = {
     "a condition with an open bracket": (f"{SCRUB} 'where:(label == 3'", "a ')' is missing"),
     "a condition of words on numbers": (f"{SCRUB} 'where:label == three'", "holds numbers, and 'three' is none"),
     "a condition with [markup]": (f"{SCRUB} 'where:label == [bold]x[/]'", "'[bold]x[/]' is none"),
+    "a condition with :an_emoji:": (f"{SCRUB} 'where:label == :cat:'", "':cat:' is none"),
     "an id out of range": (f"{SCRUB} ids:far.txt", "'99999' in 'far.txt' is no id"),
     "an id twice": (f"{SCRUB} ids:twice.txt", "id 1 stands twice"),
     "an id in words": (f"{SCRUB} ids:words.txt", "'two' in 'words.txt' is no id"),
     "an id that was held out": (f"{SCRUB} ids:held.txt", "was held out"),
+    "an id that was forgotten before": (
+        "scrub three --forget ids:three/forget.txt -o out",
+        "is not in the model: it was held out, or forgotten before",
+    ),
     "ids that are no text": (f"{SCRUB} ids:bytes.txt", "cannot read the ids in 'bytes.txt'"),
     "ids in a folder": (f"{SCRUB} ids:run", "Is a directory"),
     "ids in no file": (f"{SCRUB} ids:absent.txt", "No such file"),
@@ -182,7 +186,11 @@ MISTAKES = {
     "no output": ("scrub run --forget class:3", "'-o'"),
     "a share of unseen data above 1": (
         "scrub run/model --data digits --forget class:3 --unseen 1.5 -o out",
-        "'unseen' must be",
+        "'unseen' must be a share from 0, below 1, not 1.5",
+    ),
+    "a share of unseen data above 1 where training held out some": (
+        f"{SCRUB} class:3 {QUICK} --unseen 1.5",
+        "'unseen' must be a share from 0, below 1, not 1.5",
     ),
     "a holdout of everything": (f"{TRAIN} --holdout 1 -o out", "'holdout' must be a share from 0, below 1"),
     "a holdout of nearly everything": (f"{TRAIN} --holdout 0.9999 -o out", "leaves nothing to train on"),
@@ -197,21 +205,45 @@ MISTAKES = {
     "a pickle only": ("scrub bin --data digits --forget class:3 -o out", "pytorch_model.bin is a pickle"),
     "no model": ("scrub absent --data digits --forget class:3 -o out", "no model folder 'absent'"),
     "a model that is a file": ("scrub file --data digits --forget class:3 -o out", "no model folder 'file'"),
+    "neither a folder nor a name on the hub": (
+        "scrub absent/model --forget class:3 -o out",
+        "there is no folder 'absent/model' here, and 'absent/model' cannot be loaded as a Hugging Face",
+    ),
+    "a model in the home of nobody": ("scrub ~nobody_here/x --forget class:3 -o out", "'~nobody_here/x': "),
     "an unknown network": ("train --model smal -o out", "no model 'smal'. Did you mean 'small'?"),
     "an unknown argument of a network": (f"{TRAIN} --model-set depth=3 -o out", "'depth'"),
-    "an output below a file": (f"{SCRUB.replace('out', 'file/out')} class:3", "cannot write to"),
-    "an output far below a file": (f"{SCRUB.replace('out', 'file/a/out')} class:3", "cannot write to"),
+    "a network without width": ("train --model small --model-set width=0 -o out", "are whole numbers from 1, not {"),
+    "code that raises an error": (
+        "train --model raising_code:make -o out",
+        "'raising_code:make' cannot be built with {}: KeyError: 'x'",
+    ),
+    "an output below a file": (f"{SCRUB.replace('out', 'file/out')} class:3", "/file: it is not a folder."),
+    "an output far below a file": (f"{SCRUB.replace('out', 'file/a/out')} class:3", "/file/a: it is not a folder."),
+    "an output of too long a name": (
+        f"{SCRUB.replace('out', 'x' * 300)} class:3",
+        f"the name '{'x' * 20}…' is too long for a folder",
+    ),
+    "an output in the home of nobody": ("scrub run --forget class:3 -o ~nobody_here/x", "'~nobody_here/x': "),
     "an output that exists": (f"{SCRUB.replace('out', 'three')} class:3", "replace it with --overwrite"),
     "an output that is no run": (
         f"{SCRUB.replace('out', 'five')} class:3 --overwrite",
         "does not replace it",
     ),
     "an unknown device": (f"{SCRUB} class:3 --device abacus", "no device 'abacus' here"),
+    "a device that computes nothing": (f"{SCRUB} class:3 {QUICK} --device meta", "no device 'meta' here"),
+    "a device that torch lacks": (f"{SCRUB} class:3 {QUICK} --device hpu", "no device 'hpu' here"),
+    "a device that is none any more": (f"{SCRUB} class:3 {QUICK} --device mkldnn", "no device 'mkldnn' here"),
     "a seed in words": (f"{SCRUB} class:3 --seed x", "'x' is not a valid integer"),
     "a reference of another manifest": ("evaluate three --against four", "the reference forgot something else"),
+    "a reference of another manifest for a model to score": (
+        "evaluate run --forget class:3 --against four -o out",
+        "the reference forgot something else",
+    ),
+    "a reference that was trained only": ("evaluate three --against run", "was not scrubbed or retrained"),
     "a reference that forgot nothing": ("evaluate run --against run", "was not scrubbed or retrained"),
     "a reference that is not there": ("evaluate three --against absent", "no run folder 'absent'"),
     "a model to score without a place": ("evaluate run --forget class:3", "needs a place for the scores"),
+    "a place for scores that are there": ("evaluate run -o out", "-o goes with --forget"),
     "a model to score on nothing": ("evaluate five", "say what it should forget"),
     "a report on no run": ("report five -o page.html", "five is no run folder: it has no run.toml"),
     "a report on nothing there": ("report absent -o page.html", "no run folder 'absent'"),
@@ -226,6 +258,8 @@ def test_a_mistake_is_answered_with_one_line_and_changes_nothing_on_disk(
     command: str, says: str, world: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(world)
+    monkeypatch.setattr(sys, "dont_write_bytecode", True)
+    monkeypatch.setattr("huggingface_hub.constants.HF_HUB_OFFLINE", True)
     before = tree(world)
     answer = cli(command)
     assert answer.code == 2
@@ -236,6 +270,13 @@ def test_a_mistake_is_answered_with_one_line_and_changes_nothing_on_disk(
     assert says in answer.err
     assert "Traceback" not in answer.err
     assert tree(world) == before
+
+
+def test_no_command_at_all_is_answered_with_the_help() -> None:
+    answer = cli("")
+    assert answer == (2, done("--help").out, "")
+    assert answer.out.startswith("Usage: scissorhands ")
+    assert "scrub" in answer.out
 
 
 def test_training_writes_a_whole_run(trained: Path) -> None:
@@ -271,7 +312,8 @@ def test_a_model_folder_is_scrubbed_once_its_data_is_named(trained: Path, tmp_pa
 
 def test_retraining_takes_over_the_settings_of_training(trained: Path, tmp_path: Path) -> None:
     done(f"scrub {trained} --forget class:3 --method retrain --set lr=0.05 -o {tmp_path}/out")
-    assert runs.read(tmp_path / "out").settings == {**runs.read(trained).settings, "lr": 0.05}
+    own = METHODS["retrain"].make({}).to_dict()
+    assert runs.read(tmp_path / "out").settings == {**own, **runs.read(trained).settings, "lr": 0.05}
 
 
 def test_fine_tuning_does_not_take_over_the_settings_of_training(trained: Path, tmp_path: Path) -> None:
@@ -331,8 +373,21 @@ def test_a_report_is_one_page_that_needs_no_other_file(world: Path, tmp_path: Pa
 
 def test_a_report_prints_the_table_as_json(world: Path, tmp_path: Path) -> None:
     table = parsed(f"report {world}/three {world}/four -o {tmp_path}/page.html")
-    assert [row["method"] for row in table["rows"]] == ["finetune", "finetune"]
-    assert len({row["manifest"] for row in table["rows"]}) == 2
+    manifests = [runs.read(world / name).record["split"]["manifest"] for name in ("three", "four")]
+    assert [row["manifest"] for row in table["rows"]] == manifests
+    assert [row["method"] for row in table["rows"]] == [f"finetune manifest={manifest}" for manifest in manifests]
+
+
+def test_a_report_on_one_run_prints_the_table_as_json_too(world: Path, tmp_path: Path) -> None:
+    table = parsed(f"report {world}/three -o {tmp_path}/page.html")
+    assert [row["method"] for row in table["rows"]] == ["finetune"]
+
+
+def test_a_report_does_not_average_networks_of_different_widths(trained: Path, tmp_path: Path) -> None:
+    done(f"{TRAIN.replace('width=4', 'width=2')} --seed 1 -o {tmp_path}/narrow")
+    table = parsed(f"report {trained} {tmp_path}/narrow -o {tmp_path}/page.html")
+    assert [row["method"] for row in table["rows"]] == ["original model.width=4", "original model.width=2"]
+    assert [row["seeds"] for row in table["rows"]] == [[0], [1]]
 
 
 def test_every_method_is_listed_with_its_paper() -> None:
@@ -355,7 +410,14 @@ def test_every_method_shows_its_settings(name: str) -> None:
 
 
 def test_a_metric_that_failed_is_shown_with_its_reason(tmp_path: Path) -> None:
-    record = {"verb": "scrub", "seed": 0, "split": {"manifest": "m"}, "method": {"name": "finetune"}}
+    record = {
+        "verb": "scrub",
+        "seed": 0,
+        "model": {"name": "small", "arguments": {}},
+        "data": {"name": "digits"},
+        "split": {"manifest": "m", "fingerprint": "0123456789abcdef"},
+        "method": {"name": "finetune"},
+    }
     runs.write_record(tmp_path, record, {})
     scores = Scores({"test_accuracy": 50.0}, {"test": 2}, {"mia": "too few [members]"}, "m")
     runs.write_result(tmp_path, Result(scores, 1.0, 1.0))
@@ -433,6 +495,17 @@ def test_a_run_that_fails_has_exit_code_1_and_changes_nothing_on_disk(
 def test_an_output_gets_the_folders_above_it(trained: Path, tmp_path: Path) -> None:
     done(f"scrub {trained} --forget class:3 {QUICK} -o {tmp_path}/some/where/out")
     assert runs.is_run(tmp_path / "some" / "where" / "out")
+
+
+def test_a_tilde_is_the_home_of_the_user(world: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("HOME", str(tmp_path / "home"))
+    shutil.copytree(world / "run", tmp_path / "home" / "run")
+    done(f"scrub ~/run --forget class:3 {QUICK} -o ~/out")
+    done("evaluate ~/run --forget class:3 --against ~/out -o ~/scored")
+    done("report ~/out ~/scored -o ~/page.html")
+    assert sorted(p.name for p in (tmp_path / "home").iterdir()) == ["out", "page.html", "run", "scored"]
+    assert [p.name for p in tmp_path.iterdir()] == ["home"]
 
 
 def test_a_method_and_a_model_of_the_users_own_need_no_registration(

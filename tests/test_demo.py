@@ -6,8 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from scissorhands.demo import demo
+from scissorhands.bench import demo
 from scissorhands.errors import RunError
+from scissorhands.recipe import PAPER
 
 METRICS = {"forget_accuracy", "retain_accuracy", "test_accuracy", "mia", "avg_gap", "rte", "memory_mib"}
 
@@ -23,7 +24,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def test_the_table_has_the_promised_form(folder: Path) -> None:
     table = json.loads((folder / "table.json").read_text())
     assert table["reference"] == "retrain"
-    assert [row["method"] for row in table["rows"]] == ["original", "retrain", "scissorhands", "finetune"]
+    assert [row["method"] for row in table["rows"]] == ["original", *PAPER[:-1], "randomlabel", "scissorhands"]
     for row in table["rows"]:
         assert row["seeds"] == [0, 1, 2]
         assert set(row["metrics"]) >= METRICS

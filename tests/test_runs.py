@@ -19,7 +19,9 @@ REFERENCE = {"forget_accuracy": 44.0, "retain_accuracy": 100.0, "test_accuracy":
 RECORD: dict[str, Any] = {
     "verb": "scrub",
     "seed": 3,
-    "split": {"manifest": "abc", "forget": 'where:city == "Zürich"'},
+    "model": {"source": "../trained", "name": "small", "arguments": {"classes": 10, "width": 4}},
+    "data": {"name": "digits"},
+    "split": {"manifest": "abc", "fingerprint": "0123456789abcdef", "forget": 'where:city == "Zürich"'},
     "method": {"name": "finetune", "epochs": 2, "lr": 0.1},
 }
 
@@ -158,6 +160,27 @@ def test_overwriting_keeps_the_old_run_where_the_new_one_fails(tmp_path: Path) -
     assert runs.read(tmp_path / "out").record == RECORD
 
 
+def test_overwriting_keeps_the_old_run_where_the_new_one_cannot_take_its_place(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write(tmp_path / "out")
+    rename = Path.rename
+    tried: list[Path] = []
+
+    def fail_once(path: Path, target: Path) -> Path:
+        if target.name == "out" and not tried:
+            tried.append(path)
+            raise KeyboardInterrupt
+        return rename(path, target)
+
+    monkeypatch.setattr(Path, "rename", fail_once)
+    with pytest.raises(KeyboardInterrupt):
+        write(tmp_path / "out", overwrite=True, record={**RECORD, "seed": 4})
+    assert len(tried) == 1
+    assert names(tmp_path) == ["out"]
+    assert runs.read(tmp_path / "out").record == RECORD
+
+
 def test_overwriting_fills_an_empty_folder(tmp_path: Path) -> None:
     (tmp_path / "out").mkdir()
     write(tmp_path / "out", overwrite=True)
@@ -188,9 +211,22 @@ def test_overwriting_refuses_a_file(tmp_path: Path) -> None:
 @pytest.mark.parametrize("place", ["file/out", "file/some/where/out"])
 def test_a_place_below_a_file_is_refused(place: str, tmp_path: Path) -> None:
     (tmp_path / "file").write_text("mine")
-    with pytest.raises(RunError, match="cannot write to"), runs.writing(tmp_path / place, overwrite=False):
+    with (
+        pytest.raises(RunError, match=r"cannot write to .*: it is not a folder\."),
+        runs.writing(tmp_path / place, overwrite=False),
+    ):
         pytest.fail("the work must not start")
     assert names(tmp_path) == ["file"]
+
+
+@pytest.mark.parametrize("name", ["x" * 201, "é" * 101], ids=["letters", "bytes"])
+def test_a_name_too_long_for_a_folder_is_refused(name: str, tmp_path: Path) -> None:
+    with (
+        pytest.raises(RunError, match=f"the name '{name[:20]}…' is too long for a folder"),
+        runs.writing(tmp_path / "some" / name, overwrite=False),
+    ):
+        pytest.fail("the work must not start")
+    assert names(tmp_path) == []
 
 
 def test_a_place_that_cannot_be_written_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -249,6 +285,19 @@ def test_a_run_that_cannot_be_read_is_refused_in_one_line(name: str, content: by
     with pytest.raises(RunError, match="out cannot be read as a run: ") as raised:
         runs.read(tmp_path / "out")
     assert "\n" not in str(raised.value)
+
+
+@pytest.mark.parametrize(
+    "missing",
+    ["verb", "seed", "model", "data", "split", "method", "method.name", "split.manifest", "split.fingerprint"],
+)
+def test_a_record_without_what_its_readers_rely_on_is_refused_by_name(missing: str, tmp_path: Path) -> None:
+    record = json.loads(json.dumps(RECORD))
+    table, _, name = missing.rpartition(".")
+    del (record[table] if table else record)[name]
+    write(tmp_path / "out", record=record)
+    with pytest.raises(RunError, match=f"out cannot be read as a run: KeyError: '{name}'$"):
+        runs.read(tmp_path / "out")
 
 
 def test_a_file_is_written_whole_or_not_at_all(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -19,13 +19,21 @@ def run(
     seed: int = 0,
     manifest: str = "m",
     settings: dict[str, Any] | None = None,
+    model: str = "small",
+    arguments: dict[str, Any] | None = None,
+    fingerprint: str = "0123456789abcdef",
     folder: str = "",
     reference: str = "",
     failed: dict[str, str] | None = None,
     **values: float,
 ) -> Run:
     """A run as it is read from a folder."""
-    record = {"seed": seed, "split": {"manifest": manifest}, "method": {"name": method, **(settings or {})}}
+    record = {
+        "seed": seed,
+        "model": {"name": model, "arguments": arguments or {}},
+        "split": {"manifest": manifest, "fingerprint": fingerprint},
+        "method": {"name": method, **(settings or {})},
+    }
     measured = {name: value for name, value in {**VALUES, **values}.items() if name not in (failed or {})}
     scores = Scores(measured, {}, failed or {}, manifest, VALUES if reference else {})
     result = Result(scores, 2.0, 100.0, reference, 8.0 if reference else None)
@@ -62,6 +70,26 @@ def test_a_single_run_has_no_spread() -> None:
 def test_runs_that_forgot_different_things_are_not_averaged() -> None:
     rows = tabulate([run(manifest="a", mia=10.0), run(manifest="b", seed=1, mia=20.0)]).rows
     assert [row.manifest for row in rows] == ["a", "b"]
+    assert [row.method for row in rows] == ["finetune manifest=a", "finetune manifest=b"]
+    assert column(rows, "mia") == [10.0, 20.0]
+
+
+def test_runs_of_different_networks_are_not_averaged_and_show_what_differs() -> None:
+    rows = tabulate([run(model="small", mia=10.0), run(model="resnet18", seed=1, mia=20.0)]).rows
+    assert [row.method for row in rows] == ["finetune model=small", "finetune model=resnet18"]
+    assert column(rows, "mia") == [10.0, 20.0]
+
+
+def test_runs_of_networks_built_differently_are_not_averaged_and_show_what_differs() -> None:
+    narrow, wide = {"classes": 10, "width": 2}, {"classes": 10, "width": 4}
+    rows = tabulate([run(arguments=narrow, mia=10.0), run(arguments=wide, seed=1, mia=20.0)]).rows
+    assert [row.method for row in rows] == ["finetune model.width=2", "finetune model.width=4"]
+    assert column(rows, "mia") == [10.0, 20.0]
+
+
+def test_runs_on_different_data_are_not_averaged_and_show_what_differs() -> None:
+    rows = tabulate([run(fingerprint="a" * 16, mia=10.0), run(fingerprint="b" * 16, seed=1, mia=20.0)]).rows
+    assert [row.method for row in rows] == ["finetune data=aaaaaaaa", "finetune data=bbbbbbbb"]
     assert column(rows, "mia") == [10.0, 20.0]
 
 
@@ -95,8 +123,8 @@ def test_rows_stand_in_the_order_of_the_runs() -> None:
 
 
 def test_two_runs_of_one_seed_are_refused_by_name() -> None:
-    with pytest.raises(RunError, match="two runs of finetune have the same seed: /a and /b"):
-        tabulate([run(folder="/a"), run(folder="/b")])
+    with pytest.raises(RunError, match=r"two runs of finetune have the same seed: /b and /c\.$"):
+        tabulate([run(folder="/a"), run(folder="/b", seed=1), run(folder="/c", seed=1)])
 
 
 def test_one_seed_may_stand_in_different_rows() -> None:

@@ -1,4 +1,4 @@
-"""The command line: train, scrub, evaluate, report, methods, demo."""
+"""The command line: train, scrub, evaluate, report, methods, bench, demo."""
 
 import json
 import signal
@@ -13,13 +13,14 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 from rich.table import Table as Grid
 
-from . import demo as demonstration
+from . import bench as benching
 from . import jobs, report, runs, table
 from .errors import RunError, ScissorhandsError
 from .forget import Forget
 from .jobs import Place, Request, Subject
 from .methods import METHODS, find
 from .problem import Log, ignore
+from .recipe import Recipe
 from .runs import Run
 from .settings import Settings
 from .sources import Source
@@ -129,7 +130,9 @@ _data_set_option = click.option(
 )
 _forget_options = _options(
     click.option(
-        "--forget", metavar="WHAT", help="random:10%, random:500, class:3, class:cat,dog, ids:FILE, where:age > 30."
+        "--forget",
+        metavar="WHAT",
+        help="random:10%, random:500, class:3, class:cat,dog, classes:10%, ids:FILE, where:age > 30.",
     ),
     click.option("--split-seed", default=0, show_default=True, help="Seed of the random division of data."),
     click.option(
@@ -293,14 +296,27 @@ def methods(name: str | None, as_json: bool) -> None:
 
 
 @group.command()
+@click.argument("recipe", type=_PATH)
+@click.option("-o", "--output", type=_PATH, required=True, help="The folder to write; what is done there is kept.")
+@click.option("--device", default="auto", show_default=True)
+@click.option("--json", "as_json", is_flag=True, help="Print the table as JSON.")
+def bench(recipe: Path, output: Path, device: str, as_json: bool) -> None:
+    """Run the experiment of a RECIPE, or go on with it."""
+    with _progress() as log:
+        found = benching.bench(Recipe.read(recipe), output, device, log)
+    _print(found, as_json)
+    err.print(f"wrote {_plain(str(output / 'report.html'))} and {_plain(str(output / 'table.json'))}")
+
+
+@group.command()
 @click.option("-o", "--output", type=_PATH, default="runs/demo", show_default=True)
 @click.option("--overwrite", is_flag=True, help="Replace an earlier demo.")
 @click.option("--device", default="auto", show_default=True)
 @click.option("--json", "as_json", is_flag=True, help="Print the table as JSON.")
 def demo(output: Path, overwrite: bool, device: str, as_json: bool) -> None:
-    """Forget a digit: original, retrained, Scissorhands and fine-tuning, three seeds."""
+    """Forget a digit by every method of the paper, three seeds."""
     with _progress() as log:
-        found = demonstration.demo(output, overwrite, device, log)
+        found = benching.demo(output, overwrite, device, log)
     _print(found, as_json)
     err.print(f"wrote {_plain(str(output / 'report.html'))} and {_plain(str(output / 'table.json'))}")
 

@@ -9,6 +9,9 @@ class ScissorhandsError(Exception):
 
     exit_code = 2
 
+    def __init__(self, message: str) -> None:
+        super().__init__(" ".join(message.split()))
+
 
 class SettingError(ScissorhandsError):
     """A setting is unknown, of the wrong type, or breaks its rule."""

@@ -15,7 +15,11 @@ from .where import matches
 
 @dataclass(frozen=True)
 class Forget:
-    """Says what to forget: `random:10%`, `random:500`, `class:3`, `class:cat,dog`, `ids:FILE`, `where:age > 30`."""
+    """Says what to forget.
+
+    `random:10%` or `random:500` records, `class:3` or `class:cat,dog`, `classes:10%` drawn at random, the record
+    numbers in a file (`ids:FILE`), or what fulfils a condition (`where:age > 30`).
+    """
 
     text: str
 
@@ -68,6 +72,13 @@ def _index(name: str, names: list[str]) -> int:
     raise DataError(f"'class:{name}' names no class of this data, which has {len(names)}. {hint}Known: {numbered}.")
 
 
+def _classes(text: str, records: Records, among: Tensor, seed: int) -> Tensor:
+    labels = records.labels[among]
+    present = labels.unique()
+    chosen = present[_random(text, records, torch.arange(len(present)), seed)]
+    return among[torch.isin(labels, chosen)]
+
+
 def _ids(text: str, records: Records, among: Tensor, seed: int) -> Tensor:
     try:
         lines = Path(text).expanduser().read_text(encoding="utf-8-sig").split()
@@ -93,6 +104,7 @@ def _where(text: str, records: Records, among: Tensor, seed: int) -> Tensor:
 _KINDS: dict[str, Callable[[str, Records, Tensor, int], Tensor]] = {
     "random": _random,
     "class": _class,
+    "classes": _classes,
     "ids": _ids,
     "where": _where,
 }

@@ -129,6 +129,16 @@ def load(name: str, classes: int | None = None) -> HuggingFaceClassifier:
     return HuggingFaceClassifier(model, _preprocessing(name))
 
 
+def restart(model: nn.Module, name: str) -> None:
+    """Takes over the weights of a pretrained classifier, all but a head of another size, in place."""
+    if not isinstance(model, HuggingFaceClassifier):
+        raise ModelError(f"only a Hugging Face classifier can start from '{name}', and this model is none.")
+    own, given = model.model.state_dict(), load(name, model.model.config.num_labels).model.state_dict()
+    if own.keys() != given.keys():
+        raise ModelError(f"'{name}' is another architecture than the model's.")
+    model.model.load_state_dict({key: given[key] if given[key].shape == own[key].shape else own[key] for key in own})
+
+
 def _require_whole(name: str, info: dict[str, Any]) -> None:
     """Loading is strict: a weight that is missing would be random, and one too many is a sign of another model."""
     for what in ("missing_keys", "unexpected_keys", "mismatched_keys"):

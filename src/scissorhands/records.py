@@ -120,11 +120,15 @@ class Foreign(Records):
         return label.to(torch.int64)
 
     def fetch(self, ids: Tensor) -> Batch:
+        inputs = [self.dataset[int(i)][0] for i in ids]
         try:
-            return default_collate([self.dataset[int(i)][0] for i in ids]), self.labels[ids]
-        except (TypeError, RuntimeError) as error:
-            reason = str(error).splitlines()[0]
-            raise DataError(f"inputs must be tensors or arrays of one shape to make a batch: {reason}") from None
+            batch = default_collate(inputs)
+        except (TypeError, RuntimeError):
+            batch = None
+        if not isinstance(batch, Tensor):
+            kinds = ", ".join(sorted({type(x).__name__ for x in inputs}))
+            raise DataError(f"inputs must be tensors or arrays of one shape to make a batch; these are: {kinds}.")
+        return batch, self.labels[ids]
 
 
 def as_records(data: "Records | Dataset[Any]") -> Records:

@@ -230,6 +230,8 @@ def _array(name: str, column: Any) -> Array:
     kind = column.type
     if pa.types.is_integer(kind) or pa.types.is_floating(kind) or (pa.types.is_boolean(kind) and not column.null_count):
         return np.asarray(column.to_numpy())
+    if pa.types.is_decimal(kind):
+        return np.asarray(column.cast(pa.float64()).to_numpy())
     if pa.types.is_nested(kind) or pa.types.is_binary(kind) or pa.types.is_large_binary(kind):
         raise DataError(f"the column '{name}' holds {kind}, which cannot be compared.")
     return np.array(["" if x is None else x for x in column.cast(pa.string()).to_pylist()], dtype=np.str_)

@@ -118,7 +118,8 @@ class _Parser:
         values = self.column(name)
         if self._accept("in"):
             listed = self._list(name, values)
-            return np.isin(values, np.array(listed, values.dtype) if values.dtype.kind == "f" else listed)
+            with np.errstate(over="ignore"):  # a value beyond the column's range is in none of its records
+                return np.isin(values, np.array(listed, values.dtype) if values.dtype.kind == "f" else listed)
         for symbol, compare in _COMPARE.items():
             if self._accept(symbol):
                 value = self._typed(name, values, self._value("a value"))
@@ -144,7 +145,8 @@ class _Parser:
             return text.lower() == "true"
         if values.dtype.kind in "iuf":
             try:
-                return int(text) if re.fullmatch(r"[+-]?\d+", text) else float(text)
+                whole = values.dtype.kind != "f" and re.fullmatch(r"[+-]?\d{1,18}", text)
+                return int(text) if whole else float(text)
             except ValueError:
                 raise self._error(f"'{name}' holds numbers, and '{text}' is none") from None
         return text

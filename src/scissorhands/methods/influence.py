@@ -20,6 +20,7 @@ class InfluenceUnlearning(Method):
     """Takes one Newton step towards the model that training without the forgotten data would have found."""
 
     paper: ClassVar[str] = "Koh & Liang, ICML 2017"
+    copies: ClassVar[int] = 7
 
     alpha: float = setting(1.0, non_negative, "length of the step; 1 is Newton's")
     damping: float = setting(1e-3, positive, "added to the curvature in every direction")

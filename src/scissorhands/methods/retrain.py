@@ -5,9 +5,10 @@ from typing import ClassVar
 
 from torch import nn
 
+from ..huggingface import restart
 from ..problem import Log, Problem, ignore
 from ..reinit import reset
-from ..settings import at_least_one, below_one, non_negative, one_of, positive, setting
+from ..settings import at_least_one, below_one, non_negative, one_of, positive, setting, text
 from ..train import descend
 from .method import Method
 
@@ -18,6 +19,7 @@ class Retrain(Method):
 
     paper: ClassVar[str] = "the gold standard"
 
+    start: str = setting("", text, "a Hugging Face classifier to start from; if empty, weights are drawn anew")
     epochs: int = setting(182, at_least_one, "passes over the retained data")
     lr: float = setting(0.1, positive, "learning rate at the start")
     schedule: str = setting("cosine", one_of("cosine", "constant"), "how the learning rate goes on")
@@ -27,4 +29,7 @@ class Retrain(Method):
 
     def scrub(self, model: nn.Module, problem: Problem, log: Log = ignore) -> None:
         reset(model, problem.seed)
-        descend(model, problem, problem.retain, phase="retrain", log=log, **self.to_dict())
+        if self.start:
+            restart(model, self.start)
+        rest = {name: value for name, value in self.to_dict().items() if name != "start"}
+        descend(model, problem, problem.retain, phase="retrain", log=log, **rest)

@@ -37,6 +37,7 @@ class Scissorhands(Method):
     """Draws the weights that matter most to the forgotten data anew, then repairs without relearning it."""
 
     paper: ClassVar[str] = "Wu & Harandi, ECCV 2024"
+    copies: ClassVar[int] = 6
 
     trim: float = setting(0.03, share, "share of the weights that are drawn anew")
     sample: float = setting(1.0, positive_share, "share of the forget data that the sensitivity is measured on")

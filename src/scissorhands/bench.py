@@ -1,0 +1,76 @@
+"""Runs a recipe: for every seed the original, the reference and the methods, then one table and one page."""
+
+import json
+from importlib.resources import files
+from pathlib import Path
+from typing import Any
+
+from . import jobs, report, runs
+from .errors import RunError
+from .jobs import Place, Request, Subject
+from .problem import Log, ignore
+from .recipe import Recipe
+from .runs import Run
+from .table import Table, tabulate
+
+DEMO = Path(str(files("scissorhands") / "demo.toml"))
+
+
+def demo(folder: Path, overwrite: bool, device: str, log: Log = ignore) -> Table:
+    """Runs the demonstration; its folder is complete or not there."""
+    with runs.writing(folder, overwrite) as work:
+        return bench(Recipe.read(DEMO), work, device, log)
+
+
+def bench(recipe: Recipe, folder: Path, device: str, log: Log = ignore) -> Table:
+    """Runs what is not there yet, and writes table.json and report.html."""
+    found = [run for seed in recipe.seeds for run in _seed(recipe, folder / f"seed-{seed}", seed, device, log)]
+    table = tabulate(found)
+    runs.write_file(folder / "table.json", json.dumps(table.to_dict(), indent=2) + "\n")
+    runs.write_file(folder / "report.html", report.page(table, found, recipe.title))
+    return table
+
+
+def _seed(recipe: Recipe, folder: Path, seed: int, device: str, log: Log) -> list[Run]:
+    """Original, reference and methods for one seed, each compared with the reference if there is one."""
+    request = Request(recipe.forget, recipe.source, recipe.split_seed, recipe.unseen)
+
+    def place(name: str) -> Place:
+        return Place(folder / name, seed=seed, device=device)
+
+    def subject() -> Subject:
+        return Subject.load(str(folder / "trained"), recipe.model if ":" in recipe.model else None)
+
+    if not _finished(folder / "trained", recipe.training.to_dict()):
+        jobs.train(
+            recipe.model,
+            recipe.arguments,
+            recipe.source,
+            recipe.training,
+            recipe.holdout,
+            place("trained"),
+            recipe.split_seed,
+            log,
+        )
+    original = _finished(folder / "original", {}) or jobs.score(subject(), request, place("original"))
+    made = []
+    for entry in recipe.entries:
+        settings = entry.method.to_dict()
+        made.append(
+            _finished(folder / entry.label, settings)
+            or jobs.scrub(subject(), request, entry.name, settings, place(entry.label), log)
+        )
+    references = [run for run in made if run.method == "retrain"]
+    return [jobs.compare(run, references[0]) if references else run for run in (original, *made)]
+
+
+def _finished(folder: Path, settings: dict[str, Any]) -> Run | None:
+    """The run that is there already, if it is of these settings."""
+    if not folder.exists():
+        return None
+    run = runs.read(folder)
+    if run.settings != settings:
+        raise RunError(
+            f"{folder} was made with other settings than the recipe has now. Remove it, or choose another folder."
+        )
+    return run

@@ -1,0 +1,97 @@
+"""A recipe: one complete experiment in a TOML file, which holds only what differs from the defaults."""
+
+import itertools
+import tomllib
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from .errors import SettingError, did_you_mean
+from .forget import Forget
+from .methods import Method, find
+from .sources import Source
+from .train import Training
+
+# The paper's comparison: the oracle first, then the eight others, then its own method.
+PAPER = ("retrain", "finetune", "ascent", "influence", "shrink", "expand", "l1sparse", "salun", "scissorhands")
+_KEYS = (
+    "title",
+    "data",
+    "model",
+    "model_set",
+    "forget",
+    "seeds",
+    "split_seed",
+    "holdout",
+    "unseen",
+    "methods",
+    "training",
+)
+
+
+@dataclass(frozen=True)
+class Entry:
+    """One method of a recipe, and what the recipe calls it."""
+
+    label: str
+    name: str
+    method: Method
+
+
+@dataclass(frozen=True)
+class Recipe:
+    """Which data and model, what to forget, by which methods, how often."""
+
+    title: str
+    source: Source
+    model: str
+    arguments: Mapping[str, Any]
+    forget: Forget
+    training: Training
+    entries: list[Entry]
+    seeds: list[int] = field(default_factory=lambda: [0, 1, 2])
+    split_seed: int = 0
+    holdout: float = 0.0
+    unseen: float = 0.2
+
+    @classmethod
+    def read(cls, path: Path) -> "Recipe":
+        """The recipe in a file; everything that it names is built, so that a mistake shows before the work."""
+        try:
+            text = tomllib.loads(path.read_text(encoding="utf-8"))
+        except (OSError, ValueError) as error:
+            raise SettingError(f"{path} cannot be read as a recipe: {error}.") from None
+        try:
+            return cls._made(text, path.stem)
+        except SettingError as error:
+            raise SettingError(f"{path}: {error}") from None
+
+    @classmethod
+    def _made(cls, text: dict[str, Any], stem: str) -> "Recipe":
+        names = list(text.get("methods", PAPER))
+        for key in text:
+            if key not in _KEYS and key not in names:
+                raise SettingError(f"a recipe has no '{key}'. {did_you_mean(key, [*_KEYS, *names])}")
+        for key in ("data", "model", "forget"):
+            if key not in text:
+                raise SettingError(f"a recipe needs '{key}'.")
+        data = text["data"] if isinstance(text["data"], dict) else {"name": text["data"]}
+        training = Training.make(text.get("training", {}))
+        entries = [entry for name in names for entry in _entries(name, text.get(name, {}), training)]
+        rest = {key: text[key] for key in ("seeds", "split_seed", "holdout", "unseen") if key in text}
+        title = text.get("title", stem)
+        arguments = text.get("model_set", {})
+        forget = Forget(text["forget"])
+        return cls(title, Source.make(data), text["model"], arguments, forget, training, entries, **rest)
+
+
+def _entries(name: str, settings: Mapping[str, Any], training: Training) -> Iterator[Entry]:
+    """The method with its settings; a list stands for each of its values in turn."""
+    kind = find(name)
+    known = {**training.to_dict(), **settings} if name == "retrain" else settings
+    lists = {key: value for key, value in known.items() if isinstance(value, list)}
+    for values in itertools.product(*lists.values()):
+        chosen = dict(zip(lists, values, strict=True))
+        label = "-".join([name.replace(":", "."), *(f"{key}={value}" for key, value in chosen.items())])
+        yield Entry(label, name, kind.make({**known, **chosen}))

@@ -1,0 +1,240 @@
+"""Negative controls: methods that are wrong on purpose, each caught by the check that is meant for it."""
+
+import copy
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import checks
+import pytest
+import torch
+from checks import Build
+from torch import Tensor, nn
+
+import scissorhands as sh
+from scissorhands.modes import training
+from scissorhands.problem import Log, ignore, trainable
+from scissorhands.randomness import seeded
+from scissorhands.saliency import gradient, gradients, top_share
+from scissorhands.settings import at_least_one, below_one, count, non_negative, positive, setting
+from scissorhands.train import descend, optimiser
+
+
+@dataclass(frozen=True, kw_only=True)
+class Sound(sh.Method):
+    """Fine-tunes: the one that every check must pass, so that the others fail for their own fault."""
+
+    epochs: int = setting(2, count, "passes")
+    lr: float = setting(0.05, positive, "learning rate")
+    batch_size: int = setting(16, at_least_one, "records in a step")
+    momentum: float = setting(0.9, below_one, "momentum")
+    weight_decay: float = setting(5e-4, non_negative, "decay")
+
+    def scrub(self, model: nn.Module, problem: sh.Problem, log: Log = ignore) -> None:
+        descend(model, problem, problem.retain, phase="sound", log=log, **self.to_dict())
+
+
+@dataclass(frozen=True, kw_only=True)
+class DoesNothing(Sound):
+    def scrub(self, model: nn.Module, problem: sh.Problem, log: Log = ignore) -> None:
+        pass
+
+
+@dataclass(frozen=True, kw_only=True)
+class TrainsACopy(Sound):
+    def scrub(self, model: nn.Module, problem: sh.Problem, log: Log = ignore) -> None:
+        super().scrub(copy.deepcopy(model), problem, log)
+
+
+@dataclass(frozen=True, kw_only=True)
+class ReplacesParameters(Sound):
+    def scrub(self, model: nn.Module, problem: sh.Problem, log: Log = ignore) -> None:
+        super().scrub(model, problem, log)
+        for module in model.modules():
+            for name, parameter in list(module.named_parameters(recurse=False)):
+                setattr(module, name, nn.Parameter(parameter.detach().clone()))
+
+
+@dataclass(frozen=True, kw_only=True)
+class DrawsUnseeded(Sound):
+    def scrub(self, model: nn.Module, problem: sh.Problem, log: Log = ignore) -> None:
+        super().scrub(model, problem, log)
+        with torch.no_grad():
+            for parameter in model.parameters():
+                parameter.add_(torch.randn_like(parameter))
+
+
+@dataclass(frozen=True, kw_only=True)
+class IgnoresTheSeed(Sound):
+    def scrub(self, model: nn.Module, problem: sh.Problem, log: Log = ignore) -> None:
+        super().scrub(model, sh.Problem(problem.forget, problem.retain, seed=0), log)
+
+
+@dataclass(frozen=True, kw_only=True)
+class SeedsTheWorld(Sound):
+    def scrub(self, model: nn.Module, problem: sh.Problem, log: Log = ignore) -> None:
+        torch.manual_seed(problem.seed)
+        super().scrub(model, problem, log)
+
+
+@dataclass(frozen=True, kw_only=True)
+class ForgetsTheMode(Sound):
+    def scrub(self, model: nn.Module, problem: sh.Problem, log: Log = ignore) -> None:
+        super().scrub(model, problem, log)
+        model.train()
+
+
+@dataclass(frozen=True, kw_only=True)
+class LeavesGradients(Sound):
+    def scrub(self, model: nn.Module, problem: sh.Problem, log: Log = ignore) -> None:
+        super().scrub(model, problem, log)
+        for batch in problem.forget.batches(100):
+            problem.loss(model, batch).backward()
+
+
+@dataclass(frozen=True, kw_only=True)
+class TouchesFrozenWeights(Sound):
+    def scrub(self, model: nn.Module, problem: sh.Problem, log: Log = ignore) -> None:
+        super().scrub(model, problem, log)
+        with torch.no_grad():
+            for parameter in model.parameters():
+                parameter.mul_(0.99)
+
+
+@dataclass(frozen=True, kw_only=True)
+class TakesTheFirstBatchAgainAndAgain(Sound):
+    def scrub(self, model: nn.Module, problem: sh.Problem, log: Log = ignore) -> None:
+        step = optimiser(trainable(model).values(), lr=self.lr, momentum=self.momentum, weight_decay=self.weight_decay)
+        for epoch in range(self.epochs):
+            for _ in range(problem.steps(problem.retain, self.batch_size)):
+                with training(model), seeded(problem.seed, epoch):
+                    problem.loss(model, next(iter(problem.batches(problem.retain, self.batch_size, epoch)))).backward()
+                step.step()
+                step.zero_grad()
+
+
+@dataclass(frozen=True, kw_only=True)
+class IgnoresASetting(Sound):
+    def scrub(self, model: nn.Module, problem: sh.Problem, log: Log = ignore) -> None:
+        Sound.make({**self.to_dict(), "momentum": 0.9}).scrub(model, problem, log)
+
+
+@dataclass(frozen=True, kw_only=True)
+class DriftsStatistics(Sound):
+    def scrub(self, model: nn.Module, problem: sh.Problem, log: Log = ignore) -> None:
+        super().scrub(model, problem, log)
+        with training(model), torch.no_grad():
+            for inputs, _ in problem.forget.batches(100):
+                model(inputs)
+
+
+@dataclass(frozen=True, kw_only=True)
+class CountsStepsWrong(Sound):
+    def scrub(self, model: nn.Module, problem: sh.Problem, log: Log = ignore) -> None:
+        super().scrub(model, problem, lambda event: log({**event, "steps": event["steps"] + 1}))
+
+
+@dataclass(frozen=True, kw_only=True)
+class NeedsTwoRecords(Sound):
+    def scrub(self, model: nn.Module, problem: sh.Problem, log: Log = ignore) -> None:
+        super().scrub(model, problem, log)
+        spread = problem.forget.labels.double().var(correction=len(problem.forget) - 1)  # 0 / 0 for a single record
+        with torch.no_grad():
+            next(model.parameters()).add_(0 * spread / (len(problem.forget) - 1))
+
+
+CAUGHT: list[tuple[type[sh.Method], Callable[..., None]]] = [
+    (DoesNothing, checks.changes_the_model_and_keeps_its_form),
+    (TrainsACopy, checks.changes_the_model_and_keeps_its_form),
+    (ReplacesParameters, checks.changes_the_model_and_keeps_its_form),
+    (DrawsUnseeded, checks.is_decided_by_the_seed),
+    (IgnoresTheSeed, checks.is_decided_by_the_seed),
+    (SeedsTheWorld, checks.leaves_the_global_generator),
+    (ForgetsTheMode, checks.leaves_mode_gradients_and_switches),
+    (LeavesGradients, checks.leaves_mode_gradients_and_switches),
+    (TouchesFrozenWeights, checks.leaves_frozen_weights),
+    (IgnoresASetting, checks.heeds_every_setting),
+    (CountsStepsWrong, checks.tells_its_steps),
+    (NeedsTwoRecords, checks.forgets_a_single_record),
+]
+
+
+@pytest.mark.parametrize(("broken", "check"), CAUGHT, ids=lambda x: x.__name__)
+def test_the_check_catches_it(
+    broken: type[sh.Method], check: Callable[..., None], build: Build, problem: sh.Problem
+) -> None:
+    check(Sound, build, problem)
+    with pytest.raises(AssertionError):
+        check(broken, build, problem)
+
+
+def test_the_walk_of_one_batch_again_and_again_is_caught(build: Build, problem: sh.Problem) -> None:
+    walk = ((0, 0), (0, 1))
+    checks.walks_the_data_as_it_says(Sound, build, problem, walk)
+    with pytest.raises(AssertionError):
+        checks.walks_the_data_as_it_says(TakesTheFirstBatchAgainAndAgain, build, problem, walk)
+
+
+def test_forget_data_in_the_running_statistics_is_caught(build: Build, problem: sh.Problem) -> None:
+    checks.keeps_forget_data_out_of_running_statistics(Sound, build, problem)
+    if any(build().named_buffers()):
+        with pytest.raises(AssertionError):
+            checks.keeps_forget_data_out_of_running_statistics(DriftsStatistics, build, problem)
+
+
+@dataclass(frozen=True, kw_only=True)
+class MasksTheGradientOnly(sh.SalUn):
+    """Masks the gradient and lets the optimiser decay every weight: the trap of the published code."""
+
+    paper: ClassVar[str] = ""
+
+    def scrub(self, model: nn.Module, problem: sh.Problem, log: Log = ignore) -> None:
+        parameters = trainable(model)
+        mask = dict(top_share(gradient(model, problem, parameters, problem.forget, self.batch_size), self.salient))
+        step = optimiser(parameters.values(), lr=self.lr, momentum=self.momentum, weight_decay=self.weight_decay)
+        for batch in problem.batches(problem.retain, self.batch_size):
+            for name, g in zip(parameters, gradients(problem.loss(model, batch), parameters), strict=True):
+                parameters[name].grad = g * mask[name]
+            step.step()
+        step.zero_grad()
+
+
+@dataclass(frozen=True, kw_only=True)
+class NeverUsesItsMask(sh.SalUn):
+    paper: ClassVar[str] = ""
+
+    def scrub(self, model: nn.Module, problem: sh.Problem, log: Log = ignore) -> None:
+        rest = {k: v for k, v in self.to_dict().items() if k not in ("salient", "order")}
+        descend(model, problem, problem.retain, phase="unmasked", **rest)
+
+
+@pytest.mark.parametrize("broken", [MasksTheGradientOnly, NeverUsesItsMask])
+def test_a_mask_that_does_not_hold_is_caught(broken: type[sh.Method], build: Build, problem: sh.Problem) -> None:
+    model = build()
+    scores = gradient(model, problem, trainable(model), problem.forget, 16)
+    with pytest.raises(AssertionError, match="outside the mask"):
+        checks.keeps_what_its_mask_leaves_out(broken, build, problem, dict(top_share(scores, 0.5)))
+
+
+@dataclass(frozen=True, kw_only=True)
+class HoardsGradients(Sound):
+    def scrub(self, model: nn.Module, problem: sh.Problem, log: Log = ignore) -> None:
+        hoard: list[list[Tensor]] = []
+        for batch in problem.forget.batches(1):
+            hoard.append(gradients(problem.loss(model, batch), trainable(model)))
+        super().scrub(model, problem, log)
+
+
+def test_a_hoard_of_gradients_is_caught() -> None:
+    checks.stays_within_its_memory(Sound, sh.FineTune.copies)
+    with pytest.raises(AssertionError, match="copies of the model"):
+        checks.stays_within_its_memory(HoardsGradients, sh.FineTune.copies)
+
+
+def test_no_check_is_without_a_control() -> None:
+    controlled = {check.__name__ for _, check in CAUGHT}
+    alone: set[Any] = {"walks_the_data_as_it_says", "keeps_forget_data_out_of_running_statistics"}
+    alone |= {"keeps_what_its_mask_leaves_out", "stays_within_its_memory"}
+    helpers = {"quick", "scrubbed", "same", "has"}
+    everything = {n for n, f in vars(checks).items() if callable(f) and getattr(f, "__module__", "") == checks.__name__}
+    assert {n for n in everything if not isinstance(getattr(checks, n), type)} == controlled | alone | helpers
