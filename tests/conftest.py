@@ -1,6 +1,6 @@
 """Small things that many tests share: one MLP, one convolutional net with batch norm, a few records."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 
 import pytest
 import torch
@@ -67,12 +67,3 @@ def split() -> sh.Split:
 def problem(split: sh.Split) -> sh.Problem:
     """The problem of the split."""
     return split.problem(seed=0)
-
-
-@pytest.fixture(scope="session")
-def one_thread() -> Iterator[None]:
-    """One thread: for networks this small, more of them only wait for each other."""
-    threads = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(threads)

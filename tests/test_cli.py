@@ -86,7 +86,7 @@ def tree(folder: Path) -> dict[str, bytes | None]:
 
 
 @pytest.fixture(scope="session")
-def trained(one_thread: None, tmp_path_factory: pytest.TempPathFactory) -> Path:
+def trained(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A run of `train`."""
     folder = tmp_path_factory.mktemp("cli") / "trained"
     done(TRAIN, "-o", folder)
@@ -375,7 +375,7 @@ def test_a_report_prints_the_table_as_json(world: Path, tmp_path: Path) -> None:
     table = parsed(f"report {world}/three {world}/four -o {tmp_path}/page.html")
     manifests = [runs.read(world / name).record["split"]["manifest"] for name in ("three", "four")]
     assert [row["manifest"] for row in table["rows"]] == manifests
-    assert [row["method"] for row in table["rows"]] == [f"finetune manifest={manifest}" for manifest in manifests]
+    assert [row["method"] for row in table["rows"]] == [f"finetune split.manifest={manifest}" for manifest in manifests]
 
 
 def test_a_report_on_one_run_prints_the_table_as_json_too(world: Path, tmp_path: Path) -> None:
@@ -415,7 +415,7 @@ def test_a_metric_that_failed_is_shown_with_its_reason(tmp_path: Path) -> None:
         "seed": 0,
         "model": {"name": "small", "arguments": {}},
         "data": {"name": "digits"},
-        "split": {"manifest": "m", "fingerprint": "0123456789abcdef"},
+        "split": {"manifest": "m", "fingerprint": "0123456789abcdef", "holdout": 0.1},
         "method": {"name": "finetune"},
     }
     runs.write_record(tmp_path, record, {})
@@ -509,7 +509,7 @@ def test_a_tilde_is_the_home_of_the_user(world: Path, tmp_path: Path, monkeypatc
 
 
 def test_a_method_and_a_model_of_the_users_own_need_no_registration(
-    one_thread: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
     (tmp_path / "own_parts.py").write_text(

@@ -276,11 +276,13 @@ def test_a_string_that_does_not_say_what_to_forget_is_refused_at_once(text: str)
 def test_a_misspelt_kind_is_answered_with_the_nearest_at_once(kind: str, near: str) -> None:
     with pytest.raises(DataError) as caught:
         Forget(f"{kind}:3")
-    assert str(caught.value) == (f"cannot forget by '{kind}'. Did you mean '{near}'? Known: random, class, ids, where.")
+    assert str(caught.value) == (
+        f"cannot forget by '{kind}'. Did you mean '{near}'? Known: random, class, classes, ids, where."
+    )
 
 
 def test_a_kind_like_no_other_is_answered_with_all_that_are_known() -> None:
-    with pytest.raises(DataError, match=r"^cannot forget by 'xyz'\. Known: random, class, ids, where\.$"):
+    with pytest.raises(DataError, match=r"^cannot forget by 'xyz'\. Known: random, class, classes, ids, where\.$"):
         Forget("xyz:3")
 
 

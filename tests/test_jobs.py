@@ -30,7 +30,7 @@ THREE = Request(Forget("class:3"))
 
 
 @pytest.fixture(scope="session")
-def trained(one_thread: None, tmp_path_factory: pytest.TempPathFactory) -> Run:
+def trained(tmp_path_factory: pytest.TempPathFactory) -> Run:
     """A small network trained on the digits, a fifth of them held out."""
     place = Place(tmp_path_factory.mktemp("jobs") / "trained", seed=5)
     return jobs.train("small", {"width": 4}, Source(), TRAINING, 0.2, place, split_seed=6)
@@ -84,7 +84,7 @@ def test_training_records_the_versions_it_ran_on(trained: Run) -> None:
     assert trained.record["verb"] == "train"
 
 
-def test_training_never_sees_what_it_holds_out(one_thread: None, tmp_path: Path) -> None:
+def test_training_never_sees_what_it_holds_out(tmp_path: Path) -> None:
     data = Source().load()
     seen: list[Mapping[str, Any]] = []
     place = Place(tmp_path / "out")
@@ -94,7 +94,7 @@ def test_training_never_sees_what_it_holds_out(one_thread: None, tmp_path: Path)
     assert len(seen) == -(-(len(data.train) - held) // TRAINING.batch_size)
 
 
-def test_training_that_holds_out_nothing_has_no_unseen_score(one_thread: None, tmp_path: Path) -> None:
+def test_training_that_holds_out_nothing_has_no_unseen_score(tmp_path: Path) -> None:
     place = Place(tmp_path / "out")
     run = jobs.train("small", {"width": 1}, Source(), replace(TRAINING, epochs=1, batch_size=512), 0.0, place)
     assert run.result.scores.values.keys() == {"retain_accuracy", "test_accuracy"}
@@ -283,7 +283,7 @@ def stored(folder: Path, method: str, manifest: str = "m", seconds: float = 1.0,
         "seed": 0,
         "model": {"name": "small", "arguments": {}},
         "data": {"name": "digits"},
-        "split": {"manifest": manifest, "fingerprint": "0123456789abcdef"},
+        "split": {"manifest": manifest, "fingerprint": "0123456789abcdef", "holdout": 0.1},
         "method": {"name": method},
     }
     runs.write_record(folder, record, {})

@@ -19,7 +19,7 @@ from transformers import (
     ViTForImageClassification,
 )
 
-from scissorhands import jobs, models
+from scissorhands import Retrain, huggingface, jobs, models, split
 from scissorhands.errors import ModelError
 from scissorhands.forget import Forget
 from scissorhands.huggingface import HuggingFaceClassifier
@@ -31,7 +31,6 @@ from scissorhands.records import Stored
 from scissorhands.sources import Source
 
 CLASSES = tuple("abc")
-pytestmark = pytest.mark.usefixtures("one_thread")
 PREPROCESSING = {"image_mean": [0.5, 0.4, 0.3], "image_std": [0.5, 0.2, 0.25], "size": {"height": 16, "width": 16}}
 
 
@@ -599,3 +598,22 @@ def test_a_hugging_face_folder_of_another_kind_is_refused_in_one_line(kind: str,
     with pytest.raises(ModelError, match="cannot be loaded as a Hugging Face image classifier") as raised:
         models.load(tmp_path / "pretrained")
     assert "\n" not in str(raised.value)
+
+
+def test_retraining_can_start_from_a_pretrained_classifier(pretrained: Path) -> None:
+    model = huggingface.load(str(pretrained))
+    original = {name: p.detach().clone() for name, p in model.named_parameters()}
+    problem = split(records(), Forget("random:1"), test=records(), unseen=0.0).problem()
+    still: dict[str, Any] = {"epochs": 1, "lr": 1e-30, "momentum": 0.0, "weight_decay": 0.0}
+    Retrain(**still).scrub(model, problem)
+    assert not any(torch.equal(p, original[name]) for name, p in model.named_parameters() if p.dim() > 1)
+    Retrain(start=str(pretrained), **still).scrub(model, problem)
+    for name, p in model.named_parameters():
+        torch.testing.assert_close(p, original[name])
+
+
+def test_only_a_hugging_face_classifier_can_start_from_one(pretrained: Path) -> None:
+    problem = split(records(), Forget("random:1"), test=records(), unseen=0.0).problem()
+    network = Blueprint("small", {"classes": 3, "channels": 1, "width": 2}).build()
+    with pytest.raises(ModelError, match="only a Hugging Face classifier can start from"):
+        Retrain(start=str(pretrained), epochs=1).scrub(network, problem)

@@ -21,7 +21,7 @@ RECORD: dict[str, Any] = {
     "seed": 3,
     "model": {"source": "../trained", "name": "small", "arguments": {"classes": 10, "width": 4}},
     "data": {"name": "digits"},
-    "split": {"manifest": "abc", "fingerprint": "0123456789abcdef", "forget": 'where:city == "Zürich"'},
+    "split": {"manifest": "abc", "fingerprint": "0123456789abcdef", "holdout": 0.1, "forget": 'where:city == "Zürich"'},
     "method": {"name": "finetune", "epochs": 2, "lr": 0.1},
 }
 

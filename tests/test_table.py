@@ -31,7 +31,8 @@ def run(
     record = {
         "seed": seed,
         "model": {"name": model, "arguments": arguments or {}},
-        "split": {"manifest": manifest, "fingerprint": fingerprint},
+        "data": {"name": "digits"},
+        "split": {"manifest": manifest, "fingerprint": fingerprint, "holdout": 0.1},
         "method": {"name": method, **(settings or {})},
     }
     measured = {name: value for name, value in {**VALUES, **values}.items() if name not in (failed or {})}
@@ -70,13 +71,13 @@ def test_a_single_run_has_no_spread() -> None:
 def test_runs_that_forgot_different_things_are_not_averaged() -> None:
     rows = tabulate([run(manifest="a", mia=10.0), run(manifest="b", seed=1, mia=20.0)]).rows
     assert [row.manifest for row in rows] == ["a", "b"]
-    assert [row.method for row in rows] == ["finetune manifest=a", "finetune manifest=b"]
+    assert [row.method for row in rows] == ["finetune split.manifest=a", "finetune split.manifest=b"]
     assert column(rows, "mia") == [10.0, 20.0]
 
 
 def test_runs_of_different_networks_are_not_averaged_and_show_what_differs() -> None:
     rows = tabulate([run(model="small", mia=10.0), run(model="resnet18", seed=1, mia=20.0)]).rows
-    assert [row.method for row in rows] == ["finetune model=small", "finetune model=resnet18"]
+    assert [row.method for row in rows] == ["finetune model.name=small", "finetune model.name=resnet18"]
     assert column(rows, "mia") == [10.0, 20.0]
 
 
@@ -89,7 +90,7 @@ def test_runs_of_networks_built_differently_are_not_averaged_and_show_what_diffe
 
 def test_runs_on_different_data_are_not_averaged_and_show_what_differs() -> None:
     rows = tabulate([run(fingerprint="a" * 16, mia=10.0), run(fingerprint="b" * 16, seed=1, mia=20.0)]).rows
-    assert [row.method for row in rows] == ["finetune data=aaaaaaaa", "finetune data=bbbbbbbb"]
+    assert [row.method for row in rows] == [f"finetune split.fingerprint={x * 16}" for x in "ab"]
     assert column(rows, "mia") == [10.0, 20.0]
 
 

@@ -15,6 +15,7 @@ from rich.table import Table as Grid
 
 from . import bench as benching
 from . import jobs, report, runs, table
+from .docs import shown, summary
 from .errors import RunError, ScissorhandsError
 from .forget import Forget
 from .jobs import Place, Request, Subject
@@ -82,7 +83,7 @@ def group() -> None:
     """Make a trained model forget chosen training data, and measure how well it forgot."""
 
 
-class _Path(click.ParamType[Any]):
+class _Path(click.ParamType):  # type: ignore[type-arg]  # generic only in later releases of click
     """A path; `~` is the user's home."""
 
     name = "path"
@@ -146,7 +147,9 @@ _forget_options = _options(
 
 
 @group.command()
-@click.option("--model", required=True, help="small, resnet18, resnet34, module:factory, or a Hugging Face name.")
+@click.option(
+    "--model", required=True, type=_MODEL, help="small, resnet18, resnet34, module:factory, or Hugging Face name."
+)
 @click.option("--model-set", multiple=True, metavar="NAME=VALUE", help="An argument of the model, such as width=16.")
 @_data_option
 @_data_set_option
@@ -284,14 +287,14 @@ def report_(folders: tuple[Path, ...], output: Path, title: str, as_json: bool) 
 def methods(name: str | None, as_json: bool) -> None:
     """List the methods, or show the settings of one."""
     if name is None:
-        rows = [{"name": n, "paper": kind.paper, "what": _summary(kind)} for n, kind in METHODS.items()]
+        rows = [{"name": n, "paper": kind.paper, "what": summary(kind)} for n, kind in METHODS.items()]
         _list(rows, as_json)
         return
     kind = find(name)
     if as_json:
-        click.echo(json.dumps({"name": name, "what": _summary(kind), "settings": list(kind.described())}, indent=2))
+        click.echo(json.dumps({"name": name, "what": summary(kind), "settings": list(kind.described())}, indent=2))
         return
-    out.print(f"[bold]{name}[/]  {_plain(_summary(kind))}\n")
+    out.print(f"[bold]{name}[/]  {_plain(summary(kind))}\n")
     _list(list(kind.described()), as_json=False)
 
 
@@ -401,13 +404,5 @@ def _list(rows: list[dict[str, Any]], as_json: bool) -> None:
         return
     grid = Grid(*rows[0], box=None, pad_edge=False, header_style="bold")
     for row in rows:
-        grid.add_row(*(_plain(_shown(value)) for value in row.values()))
+        grid.add_row(*(_plain(shown(value)) for value in row.values()))
     out.print(grid)
-
-
-def _shown(value: Any) -> str:
-    return json.dumps(value) if isinstance(value, bool) else str(value)
-
-
-def _summary(kind: type[Settings]) -> str:
-    return (kind.__doc__ or "").strip().splitlines()[0]

@@ -9,7 +9,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from .errors import ModelError, listed
-from .networks import Normalise
+from .networks import Normalise, unit
 
 
 class HuggingFaceClassifier(nn.Module):
@@ -25,13 +25,13 @@ class HuggingFaceClassifier(nn.Module):
 
     def forward(self, images: Tensor) -> Tensor:
         """One score per class."""
-        images = self.normalise(images.expand(-1, self.channels, -1, -1))
+        images = unit(images, self.normalise.mean.dtype).expand(-1, self.channels, -1, -1)
         size = self._resized(images.shape[-2], images.shape[-1])
         if size != tuple(images.shape[-2:]):
             images = F.interpolate(images, size, mode=self.mode, antialias=True)
         if self.crop:
             images = _centre(images, *self.crop)
-        logits: Tensor = self.model(pixel_values=images).logits
+        logits: Tensor = self.model(pixel_values=self.normalise(images)).logits
         return logits
 
     def _resized(self, height: int, width: int) -> tuple[int, int]:
@@ -40,8 +40,8 @@ class HuggingFaceClassifier(nn.Module):
             return height, width
         if isinstance(self.size, tuple):
             return self.size
-        scale = self.size / min(height, width)
-        return max(self.size, int(height * scale)), max(self.size, int(width * scale))
+        short = min(height, width)
+        return self.size * height // short, self.size * width // short
 
     def reset_parameters(self) -> None:
         """Draws all weights anew, as `transformers` does for a model without weights, in place."""
@@ -69,7 +69,10 @@ def _resizing(
     if not preprocessing:
         size = image_size
     if isinstance(size, dict) and "shortest_edge" in size:
-        return int(size["shortest_edge"]), _sides(crop), _MODES[resample]
+        edge = int(size["shortest_edge"])
+        if (part := preprocessing.get("crop_pct")) and edge < 384:  # ConvNeXt's way: the middle of a larger picture
+            return int(edge / part), (edge, edge), _MODES[resample]
+        return ((edge, edge) if part else edge), _sides(crop), _MODES[resample]
     return _sides(size), _sides(crop), _MODES[resample]
 
 
@@ -126,7 +129,10 @@ def load(name: str, classes: int | None = None) -> HuggingFaceClassifier:
         raise ModelError(f"{found}'{name}' cannot be loaded as a Hugging Face image classifier: {reason}") from None
     if not classes:
         _require_whole(name, info)
-    return HuggingFaceClassifier(model, _preprocessing(name))
+    try:
+        return HuggingFaceClassifier(model, _preprocessing(name))
+    except (KeyError, TypeError, ValueError, ZeroDivisionError) as error:
+        raise ModelError(f"the preprocessing of '{name}' is not understood: {type(error).__name__}: {error}") from None
 
 
 def restart(model: nn.Module, name: str) -> None:

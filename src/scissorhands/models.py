@@ -98,12 +98,12 @@ def load(folder: str | Path, factory: str | None = None) -> tuple[nn.Module, Blu
 def save(model: nn.Module, blueprint: Blueprint, folder: Path) -> None:
     """Writes the model in the format it came in."""
     folder.mkdir(parents=True)
-    if isinstance(model, huggingface.HuggingFaceClassifier):
-        model.save(folder)
-        return
-    config = {"model": blueprint.name, "arguments": dict(blueprint.arguments)}
-    (folder / "config.json").write_text(json.dumps(config, indent=2) + "\n")
     try:
+        if isinstance(model, huggingface.HuggingFaceClassifier):
+            model.save(folder)
+            return
+        config = {"model": blueprint.name, "arguments": dict(blueprint.arguments)}
+        (folder / "config.json").write_text(json.dumps(config, indent=2) + "\n")
         save_model(model, str(folder / WEIGHTS))
     except SafetensorError as error:
         if "os error 28" in str(error) or "os error 122" in str(error):

@@ -20,16 +20,17 @@ class Normalise(nn.Module):
 
     def measure(self, images: Tensor) -> None:
         """Takes mean and deviation of each channel from these images, in place."""
-        flat = _unit(images, torch.float64).transpose(0, 1).flatten(1)
+        flat = unit(images, torch.float64).transpose(0, 1).flatten(1)
         self.mean.copy_(flat.mean(1)[:, None, None])
         self.std.copy_(flat.std(1).clamp_min(1e-3)[:, None, None])
 
     def forward(self, images: Tensor) -> Tensor:
         """The images with mean 0 and deviation 1."""
-        return (_unit(images, self.mean.dtype) - self.mean) / self.std
+        return (unit(images, self.mean.dtype) - self.mean) / self.std
 
 
-def _unit(images: Tensor, dtype: torch.dtype) -> Tensor:
+def unit(images: Tensor, dtype: torch.dtype) -> Tensor:
+    """Images from 0 to 1, whether they come as bytes or as floats."""
     return images.to(dtype) / 255 if images.dtype == torch.uint8 else images.to(dtype)
 
 

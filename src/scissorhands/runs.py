@@ -20,6 +20,8 @@ from .evaluate import Scores
 from .problem import Log
 from .settings import to_toml
 
+_FULL = (errno.ENOSPC, errno.EDQUOT)
+
 
 @dataclass(frozen=True)
 class Result:
@@ -118,7 +120,9 @@ def _require(record: Mapping[str, Any]) -> None:
     """Looks up what every reader of a run relies on."""
     for name in ("verb", "seed", "data", "model"):
         record[name]
-    record["method"]["name"], record["split"]["manifest"], record["split"]["fingerprint"]
+    record["method"]["name"]
+    for name in ("manifest", "fingerprint", "holdout"):
+        record["split"][name]
 
 
 @contextmanager
@@ -144,7 +148,7 @@ def writing(folder: Path, overwrite: bool) -> Iterator[Path]:
     except BaseException as error:
         shutil.rmtree(work, ignore_errors=True)
         _remove_empty(made)
-        if isinstance(error, OSError) and error.errno in (errno.ENOSPC, errno.EDQUOT):
+        if isinstance(error, OSError) and error.errno in _FULL:
             raise FailedError(f"the disk under {folder.parent} is full; nothing was written.") from None
         raise
 
@@ -156,7 +160,10 @@ def write_file(path: Path, content: str) -> None:
         part.write_text(content, encoding="utf-8")
         part.replace(path)
     except OSError as error:
-        part.unlink(missing_ok=True)
+        with suppress(OSError):
+            part.unlink(missing_ok=True)
+        if error.errno in _FULL:
+            raise FailedError(f"the disk under {path.parent} is full; {path.name} was not written.") from None
         raise RunError(f"cannot write {path}: {error.strerror}.") from None
 
 

@@ -77,21 +77,20 @@ def _labels(firsts: list[Run]) -> list[str]:
     labels = []
     for run in firsts:
         twins = [_described(other) for other in firsts if other.method == run.method]
-        differs = {k: v for k, v in _described(run).items() if any(twin.get(k) != v for twin in twins)}
+        differs = {k: v for k, v in _described(run).items() if any(twin.get(k, v) != v for twin in twins)}
         labels.append(" ".join([run.method, *(f"{name}={value}" for name, value in differs.items())]))
     return labels
 
 
 def _described(run: Run) -> dict[str, Any]:
     """All in which runs of one method may differ, but for the seed: only runs alike in it are averaged."""
-    model = run.record["model"]
-    arguments = {f"model.{name}": value for name, value in model["arguments"].items()}
+    model, divided = run.record["model"], run.record["split"]
     return {
         **run.settings,
-        "model": model["name"],
-        **arguments,
-        "data": run.record["split"]["fingerprint"][:8],
-        "manifest": run.record["split"]["manifest"],
+        "model.name": model["name"],
+        **{f"model.{name}": value for name, value in model["arguments"].items()},
+        **{f"data.{name}": value for name, value in run.record["data"].items() if name != "memory"},
+        **{f"split.{name}": str(divided[name])[:16] for name in ("fingerprint", "manifest", "holdout")},
     }
 
 

@@ -23,6 +23,7 @@ class BoundaryShrink(Method):
     """Teaches each forgotten record the wrong class that is nearest to it, found by an adversarial step."""
 
     paper: ClassVar[str] = "Chen et al., CVPR 2023"
+    copies: ClassVar[int] = 4
 
     fgsm: float = setting(0.1, positive, "size of the adversarial step, in units of the input")
     epochs: int = setting(10, count, "passes over the forget data")

@@ -20,7 +20,7 @@ class InfluenceUnlearning(Method):
     """Takes one Newton step towards the model that training without the forgotten data would have found."""
 
     paper: ClassVar[str] = "Koh & Liang, ICML 2017"
-    copies: ClassVar[int] = 7
+    copies: ClassVar[int] = 8
 
     alpha: float = setting(1.0, non_negative, "length of the step; 1 is Newton's")
     damping: float = setting(1e-3, positive, "added to the curvature in every direction")
@@ -29,26 +29,30 @@ class InfluenceUnlearning(Method):
     batch_size: int = setting(256, at_least_one, "records in a pass for the mean gradients")
 
     def scrub(self, model: nn.Module, problem: Problem, log: Log = ignore) -> None:
-        parameters = trainable(model)
+        sample = problem.sample(problem.retain, min(1.0, self.samples / len(problem.retain)), "curvature")
+        step = self._solve(model, problem, sample, self._wanted(model, problem), log)
+        with torch.no_grad():
+            torch._foreach_add_(list(trainable(model).values()), step, alpha=self.alpha)
+
+    def _wanted(self, model: nn.Module, problem: Problem) -> list[Tensor]:
+        """How the gradient of the training loss changes when the forgotten records leave it."""
         forget, retain = (
-            list(mean_gradient(model, problem, parameters, part, self.batch_size).values())
+            list(mean_gradient(model, problem, trainable(model), part, self.batch_size).values())
             for part in (problem.forget, problem.retain)
         )
-        share = len(problem.forget) / (len(problem.forget) + len(problem.retain))
-        wanted = [share * (f - r) for f, r in zip(forget, retain, strict=True)]
-        sample = problem.sample(problem.retain, min(1.0, self.samples / len(problem.retain)), "curvature")
-        step = self._solve(model, problem, sample, wanted, log)
-        with torch.no_grad():
-            torch._foreach_add_(list(parameters.values()), step, alpha=self.alpha)
+        torch._foreach_sub_(forget, retain)
+        torch._foreach_mul_(forget, len(problem.forget) / (len(problem.forget) + len(problem.retain)))
+        return forget
 
-    def _solve(self, model: nn.Module, problem: Problem, sample: Part, wanted: list[Tensor], log: Log) -> list[Tensor]:
-        """The x for which (Fisher + damping) x = wanted, by conjugate gradients.
+    def _solve(
+        self, model: nn.Module, problem: Problem, sample: Part, residual: list[Tensor], log: Log
+    ) -> list[Tensor]:
+        """The x for which (Fisher + damping) x = residual, by conjugate gradients, which use the residual up.
 
         The Woodbury identity gives the same x in closed form, but must hold the gradient of every sample at once.
         """
-        x = [torch.zeros_like(w) for w in wanted]
-        residual = [w.clone() for w in wanted]
-        direction = [w.clone() for w in wanted]
+        x = [torch.zeros_like(r) for r in residual]
+        direction = [r.clone() for r in residual]
         square = start = inner(residual, residual).item()
         for step in range(self.iterations):
             if square <= 1e-20 * start:

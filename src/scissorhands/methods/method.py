@@ -15,7 +15,7 @@ class Method(Settings, ABC):
     """Makes a model forget. A subclass holds settings and no state; the first line of its docstring introduces it."""
 
     paper: ClassVar[str] = ""
-    copies: ClassVar[int] = 4  # the most memory it takes besides the model itself, in sizes of the model
+    copies: ClassVar[int] = 3  # the most memory it takes besides the model itself, in sizes of the model
 
     @abstractmethod
     def scrub(self, model: nn.Module, problem: Problem, log: Log = ignore) -> None:

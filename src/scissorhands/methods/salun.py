@@ -20,7 +20,7 @@ class SalUn(Method):
     """Trains under random labels, but only the weights with the largest gradient on the forgotten data."""
 
     paper: ClassVar[str] = "Fan et al., ICLR 2024"
-    copies: ClassVar[int] = 5
+    copies: ClassVar[int] = 4
 
     salient: float = setting(0.5, positive_share, "share of the weights that may change")
     order: str = setting(

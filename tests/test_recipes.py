@@ -1,0 +1,141 @@
+"""Every recipe builds all that it names, holds only differences, and carries the published settings."""
+
+import tomllib
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from scissorhands.bench import DEMO, bench
+from scissorhands.errors import RunError, SettingError
+from scissorhands.methods import METHODS
+from scissorhands.networks import NETWORKS
+from scissorhands.problem import select
+from scissorhands.recipe import PAPER, Recipe
+from scissorhands.sources import KNOWN, Source
+from scissorhands.train import Training
+
+RECIPES = sorted((Path(__file__).parents[1] / "recipes").glob("*.toml"))
+every_recipe = pytest.mark.parametrize("path", [*RECIPES, DEMO], ids=lambda path: path.stem)
+
+
+@every_recipe
+def test_everything_that_a_recipe_names_is_built(path: Path) -> None:
+    recipe = Recipe.read(path)
+    assert recipe.source.name in KNOWN
+    assert recipe.entries[0].name == "retrain"
+    assert {entry.name for entry in recipe.entries} >= {"retrain", "scissorhands"}
+    if recipe.model in NETWORKS:
+        network = NETWORKS[recipe.model](classes=10, channels=3, **recipe.arguments)
+        for entry in recipe.entries:
+            if entry.name == "scissorhands":
+                assert select(network, entry.method.to_dict()["where"])
+
+
+@every_recipe
+def test_a_recipe_holds_only_differences_from_the_defaults(path: Path) -> None:
+    text = tomllib.loads(path.read_text())
+    classes: dict[str, Any] = {"training": Training, "data": Source, **METHODS}
+    for table, values in text.items():
+        if not isinstance(values, dict) or table == "model_set":
+            continue
+        defaults = {row["name"]: row["default"] for row in classes[table].described()}
+        if table == "retrain":
+            defaults |= Training.make(text.get("training", {})).to_dict()
+        assert {k: v for k, v in values.items() if v == defaults[k]} == {}, f"[{table}] repeats a default"
+
+
+def test_the_paper_is_complete() -> None:
+    names = {path.stem for path in RECIPES}
+    assert names >= {f"{data}-random-{share}" for data in ("svhn", "cifar10", "cifar100") for share in (10, 20, 50)}
+    assert names >= {"svhn-class", "celebamask-hq-identities-10", "celebamask-hq-identities-50"}
+    assert names >= {"ablation-projection-and-init", "sweep-trim", "sweep-balance", "sweep-sample"}
+
+
+PUBLISHED = {  # learning rate, share trimmed, balance
+    "cifar10-random-10": (5e-3, 0.03, 0.05),
+    "cifar10-random-20": (4e-3, 0.01, 0.01),
+    "cifar10-random-50": (1e-3, 0.03, 0.01),
+    "cifar100-random-10": (5e-3, 0.01, 1.0),
+    "cifar100-random-20": (5e-3, 0.01, 1.0),
+    "cifar100-random-50": (1e-3, 0.1, 0.01),
+    "svhn-random-10": (1e-3, 0.1, 0.01),
+    "svhn-random-20": (1e-3, 0.1, 0.01),
+    "svhn-class": (1e-3, 0.1, 0.1),
+    "celebamask-hq-identities-10": (2e-4, 0.05, 0.5),
+    "celebamask-hq-identities-50": (2e-4, 0.05, 0.5),
+}
+
+
+@pytest.mark.parametrize("name", PUBLISHED)
+def test_recipes_carry_the_published_settings(name: str) -> None:
+    recipe = Recipe.read(RECIPES[0].parent / f"{name}.toml")
+    settings = {entry.name: entry.method.to_dict() for entry in recipe.entries}
+    ours = settings["scissorhands"]
+    assert (ours["lr"], ours["trim"], ours["balance"]) == PUBLISHED[name]
+    assert tuple(settings) == PAPER
+    faces = name.startswith("celeba")
+    epochs = {"cifar10": 182, "cifar100": 160, "svhn": 50, "celebamask": 10}[name.split("-")[0]]
+    assert (recipe.training.epochs, recipe.training.schedule) == (epochs, "cosine")
+    assert recipe.training.lr == (1e-3 if faces else 0.1)
+    assert {s["batch_size"] for s in settings.values()} == {8 if faces else 256}
+    assert settings["finetune"]["lr"] == (1e-4 if faces else 0.1)
+    assert ours["epochs"] == settings["salun"]["epochs"] == settings["finetune"]["epochs"] == (5 if faces else 10)
+    assert settings["ascent"]["epochs"] == (3 if faces else 5)
+    assert all(1e-6 <= settings[method]["lr"] <= 1e-4 for method in ("ascent", "shrink", "expand"))
+    assert 1 <= settings["influence"]["alpha"] <= 20
+    assert 1e-6 <= settings["l1sparse"]["gamma"] <= 1e-4
+    assert settings["shrink"]["fgsm"] == 0.1
+    assert 5e-3 <= settings["salun"]["lr"] <= 5e-2
+    assert 0.2 <= settings["salun"]["salient"] <= 0.6
+
+
+def written(folder: Path, text: str) -> Path:
+    path = folder / "recipe.toml"
+    path.write_text(text)
+    return path
+
+
+SMALL = 'data = "digits"\nmodel = "small"\nforget = "random:10%"\n'
+
+
+@pytest.mark.parametrize(
+    ("text", "says"),
+    [
+        ("data = ", "cannot be read as a recipe"),
+        ('model = "small"', "needs 'data'"),
+        (SMALL + "[scisorhands]\ntrim=0.1", "Did you mean 'scissorhands'"),
+        (SMALL + "[scissorhands]\ntrimm=0.1", "Did you mean 'trim'"),
+        (SMALL + "[training]\nlr=-1", "'lr' must be"),
+        (SMALL + "[scissorhands]\ntrim=[0.1, 3.0]", "'trim' must be"),
+    ],
+)
+def test_a_mistake_in_a_recipe_is_named_with_its_file(text: str, says: str, tmp_path: Path) -> None:
+    with pytest.raises(SettingError, match=says) as caught:
+        Recipe.read(written(tmp_path, text))
+    assert "recipe.toml" in str(caught.value)
+
+
+def test_a_list_stands_for_each_of_its_values(tmp_path: Path) -> None:
+    recipe = Recipe.read(
+        written(tmp_path, SMALL + 'methods=["scissorhands"]\n[scissorhands]\ntrim=[0.1, 0.2]\nlr=[1e-3]')
+    )
+    assert [entry.label for entry in recipe.entries] == [
+        "scissorhands-trim=0.1-lr=0.001",
+        "scissorhands-trim=0.2-lr=0.001",
+    ]
+
+
+def test_a_bench_goes_on_where_it_stopped_and_refuses_other_settings(tmp_path: Path) -> None:
+    text = SMALL + 'seeds=[0]\nmethods=["retrain", "finetune"]\n[training]\nepochs=1\n[finetune]\nepochs=1\n'
+    recipe = Recipe.read(written(tmp_path, text))
+    first = bench(recipe, tmp_path / "out", "cpu")
+    stamp = (tmp_path / "out/seed-0/finetune/model/model.safetensors").stat().st_mtime_ns
+    (tmp_path / "out/table.json").unlink()
+    again = bench(recipe, tmp_path / "out", "cpu")
+    assert again.to_dict() == first.to_dict()
+    assert (tmp_path / "out/seed-0/finetune/model/model.safetensors").stat().st_mtime_ns == stamp
+    assert (tmp_path / "out/table.json").is_file()
+    changed = written(tmp_path, text.replace("[finetune]\nepochs=1", "[finetune]\nepochs=2"))
+    with pytest.raises(RunError, match="other settings"):
+        bench(Recipe.read(changed), tmp_path / "out", "cpu")
