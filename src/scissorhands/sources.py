@@ -21,10 +21,11 @@ from safetensors import SafetensorError
 from safetensors.torch import load_file, save_file
 from torch import Tensor
 
+from .columns import class_names, image_column, label_column, label_numbers, readers
 from .errors import DataError, did_you_mean, listed
 from .images import augmentation, decode
 from .randomness import generator
-from .records import Array, Augment, Batch, Columns, Records, Stored
+from .records import Augment, Batch, Columns, Records, Stored
 from .settings import Settings, count, non_negative, setting, text
 
 
@@ -76,9 +77,9 @@ class Source(Settings):
             return Data(*_digits(), augment)
         tables = _tables(self.name, known)
         train, test = tables["train"], tables[self._test_split(tables)]
-        image = _image_column(train, self.image)
-        label = _label_column(train, self.label or (known.label if known.label in train.column_names else ""))
-        classes = _classes(train, label)
+        image = image_column(train, self.image)
+        label = label_column(train, self.label or (known.label if known.label in train.column_names else ""))
+        classes = class_names(train, label)
         read = partial(_records, image=image, label=label, classes=classes, size=self.size, memory=self.memory)
         data = Data(read(train), read(test), augment)
         shapes = [tuple(records.fetch(torch.arange(1))[0].shape[1:]) for records in (data.train, data.test)]
@@ -152,89 +153,8 @@ def _folder(name: str) -> Path | None:
     return None
 
 
-def _image_column(table: Any, given: str) -> str:
-    import datasets
-
-    images = [name for name, feature in table.features.items() if isinstance(feature, datasets.Image)]
-    if given in table.column_names and given not in images:
-        raise DataError(f"the column '{given}' holds no images.")
-    return _one_column("image", given, images, table.column_names)
-
-
-def _label_column(table: Any, given: str) -> str:
-    import datasets
-
-    named = [name for name, feature in table.features.items() if isinstance(feature, datasets.ClassLabel)]
-    usual = [name for name in ("label", "labels", "class", "target", "identity") if name in table.column_names]
-    return _one_column("label", given, named or usual, table.column_names)
-
-
-def _one_column(what: str, given: str, found: list[str], known: list[str]) -> str:
-    if given and given not in known:
-        raise DataError(f"the data has no column '{given}'. {did_you_mean(given, known)}")
-    if not given and len(found) != 1:
-        held = f"{len(found)} columns could hold" if found else "no column seems to hold"
-        raise DataError(f"{held} the {what}; name it as {what}. Columns: {listed(known)}.")
-    return given or found[0]
-
-
-_MOST_CLASSES = 100_000  # a larger label is a serial number, and a network has no such output
-
-
 def _shown(shape: tuple[int, ...]) -> str:
     return " × ".join(map(str, shape))
-
-
-def _classes(table: Any, label: str) -> tuple[str, ...]:
-    """The names of the classes: those that the data gives, or the distinct labels in order."""
-    feature = table.features[label]
-    if names := getattr(feature, "names", None):
-        return tuple(names)
-    kind = getattr(feature, "dtype", "")
-    distinct = set(table.unique(label)) - {None} if "int" in kind or "string" in kind else {None}
-    if all(type(x) is int and 0 <= x < _MOST_CLASSES for x in distinct):
-        return tuple(map(str, range(max(distinct, default=0) + 1)))
-    if all(type(x) is str for x in distinct):
-        return tuple(sorted(distinct))
-    raise DataError(
-        f"the column '{label}' cannot be the label: it holds neither names nor whole numbers from 0 to 99,999."
-    )
-
-
-def _labels(table: Any, label: str, classes: tuple[str, ...]) -> Tensor:
-    values = table.data.column(label).to_pylist()
-    index = {name: i for i, name in enumerate(classes)}
-    found = [index.get(x, -1) if isinstance(x, str) else x for x in values]
-    for record, x in enumerate(found):
-        if x is None or not 0 <= x < len(classes):
-            raise DataError(f"record {record} has the label {values[record]!r}, which is none of: {listed(classes)}.")
-    return torch.tensor(found, dtype=torch.int64)
-
-
-def _columns(table: Any, image: str, label: str, classes: tuple[str, ...]) -> Columns:
-    """A reader for each column but the image; the label by its names where it has names of its own."""
-
-    def read(name: str) -> Array:
-        column = table.data.column(name)
-        if names := getattr(table.features[name], "names", None):
-            return np.array(["" if x is None or x < 0 else names[x] for x in column.to_pylist()])
-        return _array(name, column)
-
-    return {name: partial(read, name) for name in table.column_names if name != image}
-
-
-def _array(name: str, column: Any) -> Array:
-    """A column to compare with: numbers (a missing one is not a number), truth values, or text (dates as ISO dates)."""
-    import pyarrow as pa
-
-    kind = column.type
-    if pa.types.is_integer(kind) or pa.types.is_floating(kind) or (pa.types.is_boolean(kind) and not column.null_count):
-        return np.asarray(column.to_numpy())
-    if pa.types.is_decimal(kind):
-        return np.asarray(column.cast(pa.float64()).to_numpy())
-    if pa.types.is_nested(kind) or pa.types.is_binary(kind) or pa.types.is_large_binary(kind):
-        raise DataError(f"the column '{name}' holds {kind}, which cannot be compared.")
-    return np.array(["" if x is None else x for x in column.cast(pa.string()).to_pylist()], dtype=np.str_)
 
 
 def _records(table: Any, *, image: str, label: str, classes: tuple[str, ...], size: int, memory: float) -> Records:
@@ -283,8 +203,8 @@ class Streamed(Records):
 
         self.table = table.cast_column(image, datasets.Image(decode=False))
         self.image, self.classes = image, classes
-        self._labels = _labels(table, label, classes)
-        self._columns = _columns(table, image, label, classes)
+        self._labels = label_numbers(table, label, classes)
+        self._columns = readers(table, image, label, classes)
         first = decode(self.table[0][image], 0, (size, size) if size else None, None)
         self.shape = tuple(first.shape)
         self._resize = bool(size)
