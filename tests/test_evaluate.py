@@ -64,7 +64,7 @@ def test_a_metric_that_fails_is_reported_and_its_gap_refused(
     def broken(outputs: Mapping[str, Outputs]) -> float:
         raise ValueError("the attack had nothing to learn")
 
-    monkeypatch.setitem(METRICS, "mia", Metric("MIA", ("forget",), broken, ""))
+    monkeypatch.setitem(METRICS, "mia", Metric("MIA", ("forget",), broken))
     scores = sh.evaluate(build(), split)
     assert scores.failed == {"mia": "the attack had nothing to learn"}
     assert "mia" not in scores.values

@@ -292,3 +292,21 @@ def test_every_kind_answers_in_sorted_order_even_when_the_trained_records_are_no
         ids = chosen(text, among)
         assert ids == sorted(ids)
         assert len(ids) > 2
+
+
+def test_a_share_of_the_classes_is_forgotten_whole() -> None:
+    labels = torch.arange(200) % 20
+    data = Stored(torch.zeros(200, 1), labels)
+    chosen = Forget("classes:10%").ids(data, torch.arange(200), seed=0)
+    gone = set(labels[chosen].tolist())
+    assert len(gone) == 2
+    assert chosen.tolist() == [i for i in range(200) if int(labels[i]) in gone]
+    assert Forget("classes:3").ids(data, torch.arange(200), seed=0).numel() == 30
+    assert gone != set(labels[Forget("classes:10%").ids(data, torch.arange(200), seed=1)].tolist())
+
+
+@pytest.mark.parametrize("text", ["classes:0%", "classes:21", "classes:x"])
+def test_a_share_of_the_classes_that_cannot_be_is_refused(text: str) -> None:
+    data = Stored(torch.zeros(40, 1), torch.arange(40) % 20)
+    with pytest.raises(DataError):
+        Forget(text).ids(data, torch.arange(40))

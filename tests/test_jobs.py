@@ -157,13 +157,6 @@ def test_only_retraining_takes_over_the_settings_of_training(trained: Run, tmp_p
     assert finetuned(trained, tmp_path / "finetuned").settings["batch_size"] == 512
 
 
-def test_retraining_a_scrubbed_run_does_not_take_over_how_it_was_scrubbed(trained: Run, tmp_path: Path) -> None:
-    scrubbed = finetuned(trained, tmp_path / "scrubbed")
-    values = {"epochs": 1}
-    retrained = jobs.scrub(load(scrubbed), Request(Forget("class:4")), "retrain", values, Place(tmp_path / "retrained"))
-    assert retrained.settings["batch_size"] == 256
-
-
 def test_retraining_does_not_depend_on_the_weights_it_replaces(trained: Run, tmp_path: Path) -> None:
     other = jobs.train("small", {"width": 4}, Source(), TRAINING, 0.2, Place(tmp_path / "other", seed=99), 6)
     for name, origin in (("a", trained), ("b", other)):
@@ -351,3 +344,40 @@ def test_a_device_that_is_named_is_used() -> None:
 def test_a_device_that_is_not_here_is_refused_in_one_line(name: str) -> None:
     with pytest.raises(SettingError, match=rf"^there is no device '{name}' here\.$"):
         Place(Path("out"), device=name).torch_device()
+
+
+def test_a_method_that_leaves_no_numbers_fails_and_writes_nothing(trained: Run, tmp_path: Path) -> None:
+    subject = Subject.load(str(trained.folder), None)
+    values = {"alpha": 1e300, "samples": 4, "iterations": 2}
+    with pytest.raises(FailedError, match="not numbers"):
+        jobs.scrub(subject, Request(Forget("class:3")), "influence", values, Place(tmp_path / "out"))
+    assert not (tmp_path / "out").exists()
+
+
+def test_retraining_a_scrubbed_run_repeats_the_training_of_the_original(trained: Run, tmp_path: Path) -> None:
+    first = jobs.scrub(
+        Subject.load(str(trained.folder), None),
+        Request(Forget("class:3")),
+        "finetune",
+        {"epochs": 1},
+        Place(tmp_path / "a"),
+    )
+    again = jobs.scrub(
+        Subject.load(str(first.folder), None), Request(Forget("class:5")), "retrain", {}, Place(tmp_path / "b")
+    )
+    assert {k: again.settings[k] for k in trained.settings} == trained.settings
+
+
+def test_scoring_a_scrubbed_run_keeps_the_name_of_its_method(trained: Run, tmp_path: Path) -> None:
+    request = Request(Forget("class:3"))
+    scrubbed = jobs.scrub(
+        Subject.load(str(trained.folder), None), request, "finetune", {"epochs": 1}, Place(tmp_path / "a")
+    )
+    scored = jobs.score(Subject.load(str(scrubbed.folder), None), Request(Forget("class:5")), Place(tmp_path / "b"))
+    assert (scored.method, scored.settings) == ("finetune", scrubbed.settings)
+
+
+@pytest.mark.parametrize("change", [{"label": "nosuch"}, {"image": "x"}, {"test": "y"}, {"size": 16}])
+def test_digits_has_no_other_columns_splits_or_sizes(change: dict[str, Any]) -> None:
+    with pytest.raises(DataError, match="digits has no other"):
+        Source(name="digits", **change).load()

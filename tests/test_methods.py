@@ -10,8 +10,9 @@ from torch import Tensor, nn
 from torch.utils.data import TensorDataset
 
 import scissorhands as sh
+from scissorhands.errors import ModelError
 from scissorhands.labels import Relabelled, random_labels
-from scissorhands.methods.boundary import last_linear, nearest_wrong, widened
+from scissorhands.methods.boundary import head_of, nearest_wrong, widened
 from scissorhands.problem import cross_entropy
 from scissorhands.records import Batch, Part, Stored
 from scissorhands.saliency import mean_gradient
@@ -144,13 +145,13 @@ def test_boundary_shrink_steps_towards_the_nearest_wrong_class(linear: nn.Module
 def test_boundary_expand_removes_its_class_again(build: Callable[[], nn.Module], problem: sh.Problem) -> None:
     model = build()
     shapes = {name: p.shape for name, p in model.named_parameters()}
-    *_, head = last_linear(model, 3)
+    *_, head = head_of(model, torch.zeros(1, 1, 4, 4))
     seen: list[int] = []
-    head_of = replace(problem, loss=lambda m, b: seen.append(int(b[1].unique())) or cross_entropy(m, b))  # type: ignore[func-returns-value]
-    sh.BoundaryExpand(epochs=2, lr=0.05, batch_size=4).scrub(model, head_of)
+    watched = replace(problem, loss=lambda m, b: seen.append(int(b[1].unique())) or cross_entropy(m, b))  # type: ignore[func-returns-value]
+    sh.BoundaryExpand(epochs=2, lr=0.05, batch_size=4).scrub(model, watched)
     assert set(seen) == {3}  # the class that does not exist
     assert {name: p.shape for name, p in model.named_parameters()} == shapes
-    assert last_linear(model, 3)[-1] is head
+    assert head_of(model, torch.zeros(1, 1, 4, 4))[-1] is head
     assert model(torch.zeros(2, 1, 4, 4)).shape == (2, 3)
 
 
@@ -195,3 +196,20 @@ def test_random_labels_reach_the_forgotten_records_alone() -> None:
     assert 0.15 < kept < 0.35  # drawn from all classes, the true one among them
     assert torch.equal(random_labels(split.forget, 0).labels, wrong.labels)
     assert not torch.equal(random_labels(split.forget, 1).labels, wrong.labels)
+
+
+def test_the_head_is_the_layer_that_makes_the_output_wherever_it_stands() -> None:
+    class HeadFirst(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.head = nn.Linear(32, 3)
+            self.body = nn.Sequential(nn.Flatten(), nn.Linear(16, 32), nn.ReLU())
+
+        def forward(self, x: Tensor) -> Tensor:
+            out: Tensor = self.head(self.body(x))
+            return out
+
+    model = HeadFirst()
+    assert head_of(model, torch.zeros(1, 1, 4, 4)) == (model, "head", model.head)
+    with pytest.raises(ModelError, match="ends in a linear layer"):
+        head_of(nn.Sequential(model, nn.Softmax(1)), torch.zeros(1, 1, 4, 4))

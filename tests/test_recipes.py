@@ -5,9 +5,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from transformers import ResNetConfig, ResNetForImageClassification
 
 from scissorhands.bench import DEMO, bench
 from scissorhands.errors import RunError, SettingError
+from scissorhands.huggingface import HuggingFaceClassifier
 from scissorhands.methods import METHODS
 from scissorhands.networks import NETWORKS
 from scissorhands.problem import select
@@ -90,6 +92,15 @@ def test_recipes_carry_the_published_settings(name: str) -> None:
     assert 0.2 <= settings["salun"]["salient"] <= 0.6
 
 
+def test_the_scope_for_faces_names_layers_of_that_architecture() -> None:
+    config = ResNetConfig(embedding_size=4, hidden_sizes=[4] * 4, depths=[3, 4, 6, 3], layer_type="basic", num_labels=3)
+    model = HuggingFaceClassifier(ResNetForImageClassification(config), {})
+    recipe = Recipe.read(RECIPES[0].parent / "celebamask-hq-identities-10.toml")
+    scope = set(select(model, recipe.entries[-1].method.to_dict()["where"]))
+    assert {name.split(".")[4] for name in scope if "stages" in name} == {"3"}
+    assert {name for name in scope if "stages" not in name} == {"model.classifier.1.weight", "model.classifier.1.bias"}
+
+
 def written(folder: Path, text: str) -> Path:
     path = folder / "recipe.toml"
     path.write_text(text)
@@ -108,6 +119,12 @@ SMALL = 'data = "digits"\nmodel = "small"\nforget = "random:10%"\n'
         (SMALL + "[scissorhands]\ntrimm=0.1", "Did you mean 'trim'"),
         (SMALL + "[training]\nlr=-1", "'lr' must be"),
         (SMALL + "[scissorhands]\ntrim=[0.1, 3.0]", "'trim' must be"),
+        (SMALL + "seeds=0", "'seeds' must be a list"),
+        (SMALL + 'seeds=["a"]', "'seeds' must be a list"),
+        (SMALL + "seeds=[]", "'seeds' must be a list"),
+        (SMALL + 'methods="retrain"', "'methods' must be a list"),
+        (SMALL + 'holdout="x"', "'holdout' must be a share"),
+        (SMALL + "scissorhands=3", "stand in a table"),
     ],
 )
 def test_a_mistake_in_a_recipe_is_named_with_its_file(text: str, says: str, tmp_path: Path) -> None:
@@ -136,6 +153,17 @@ def test_a_bench_goes_on_where_it_stopped_and_refuses_other_settings(tmp_path: P
     assert again.to_dict() == first.to_dict()
     assert (tmp_path / "out/seed-0/finetune/model/model.safetensors").stat().st_mtime_ns == stamp
     assert (tmp_path / "out/table.json").is_file()
-    changed = written(tmp_path, text.replace("[finetune]\nepochs=1", "[finetune]\nepochs=2"))
-    with pytest.raises(RunError, match="other settings"):
-        bench(Recipe.read(changed), tmp_path / "out", "cpu")
+    for old, new in (
+        ("[finetune]\nepochs=1", "[finetune]\nepochs=2"),
+        ("random:10%", "class:3"),
+        ('"small"', '"resnet18"'),
+        ("seeds=[0]", "seeds=[0]\nholdout=0.2"),
+        ("seeds=[0]", "seeds=[0]\nsplit_seed=1"),
+        ("seeds=[0]", "seeds=[0]\nunseen=0.5"),
+        ("seeds=[0]", "seeds=[0]\nmodel_set={width=4}"),
+        ('"digits"', '{name="digits", augment="flip"}'),
+    ):
+        assert old in text
+        changed = Recipe.read(written(tmp_path, text.replace(old, new)))
+        with pytest.raises(RunError, match="another recipe"):
+            bench(changed, tmp_path / "out", "cpu")

@@ -177,11 +177,17 @@ def test_a_record_that_is_no_pair_of_input_and_label_is_refused(item: Any) -> No
 
 
 @pytest.mark.parametrize(
-    "inputs", [[Image.new("L", (2, 2))], [torch.zeros(2), torch.zeros(3)]], ids=["an image", "two shapes"]
+    ("inputs", "found"),
+    [
+        ([Image.new("L", (2, 2))], "Image"),
+        (["text"], "str"),
+        ([torch.zeros(2), torch.zeros(3)], r"Tensor of shape \(2,\), Tensor of shape \(3,\)"),
+    ],
+    ids=["an image", "text", "two shapes"],
 )
-def test_inputs_that_make_no_batch_are_refused(inputs: list[Any]) -> None:
+def test_inputs_that_make_no_batch_are_refused(inputs: list[Any], found: str) -> None:
     records = Foreign(Pairs([(x, 0) for x in inputs]))
-    told = r"^inputs must be tensors or arrays of one shape to make a batch: [^\n]+$"
+    told = rf"^inputs must be tensors or arrays of one shape to make a batch; here are: {found}\.$"
     with pytest.raises(DataError, match=told):
         records.fetch(torch.arange(len(inputs)))
 

@@ -39,7 +39,9 @@ def inside(folder: str) -> list[Path]:
 
 
 def test_methods_and_metrics_know_neither_each_other_nor_who_uses_them() -> None:
-    users = tuple(f"scissorhands.{name}" for name in ("cli", "runs", "report", "jobs", "table", "demo"))
+    users = tuple(
+        f"scissorhands.{name}" for name in ("cli", "runs", "report", "jobs", "table", "recipe", "bench", "docs")
+    )
     assert not breaches(inside("methods"), (*users, "scissorhands.metrics", "scissorhands.evaluate"))
     assert not breaches(inside("metrics"), (*users, "scissorhands.methods"))
 

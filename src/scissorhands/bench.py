@@ -41,7 +41,7 @@ def _seed(recipe: Recipe, folder: Path, seed: int, device: str, log: Log) -> lis
     def subject() -> Subject:
         return Subject.load(str(folder / "trained"), recipe.model if ":" in recipe.model else None)
 
-    if not _finished(folder / "trained", recipe.training.to_dict()):
+    if not _finished(folder / "trained", recipe, recipe.training.to_dict()):
         jobs.train(
             recipe.model,
             recipe.arguments,
@@ -52,25 +52,34 @@ def _seed(recipe: Recipe, folder: Path, seed: int, device: str, log: Log) -> lis
             recipe.split_seed,
             log,
         )
-    original = _finished(folder / "original", {}) or jobs.score(subject(), request, place("original"))
+    original = _finished(folder / "original", recipe, {}) or jobs.score(subject(), request, place("original"))
     made = []
     for entry in recipe.entries:
         settings = entry.method.to_dict()
         made.append(
-            _finished(folder / entry.label, settings)
+            _finished(folder / entry.label, recipe, settings)
             or jobs.scrub(subject(), request, entry.name, settings, place(entry.label), log)
         )
     references = [run for run in made if run.method == "retrain"]
     return [jobs.compare(run, references[0]) if references else run for run in (original, *made)]
 
 
-def _finished(folder: Path, settings: dict[str, Any]) -> Run | None:
-    """The run that is there already, if it is of these settings."""
+def _finished(folder: Path, recipe: Recipe, settings: dict[str, Any]) -> Run | None:
+    """The run that is there already; refused if the recipe has changed since."""
     if not folder.exists():
         return None
     run = runs.read(folder)
-    if run.settings != settings:
-        raise RunError(
-            f"{folder} was made with other settings than the recipe has now. Remove it, or choose another folder."
-        )
+    divided = run.record["split"]
+    wanted: dict[str, Any] = {"holdout": recipe.holdout, "held_seed": recipe.split_seed}
+    if run.record["verb"] != "train":
+        wanted |= {"forget": recipe.forget.text, "seed": recipe.split_seed, "unseen": recipe.unseen}
+    same = (
+        run.settings == settings
+        and run.record["data"] == recipe.source.to_dict()
+        and recipe.arguments.items() <= run.record["model"]["arguments"].items()
+        and recipe.model in (run.record["model"]["source"], run.record["model"]["name"], run.record["model"]["origin"])
+        and {name: divided.get(name) for name in wanted} == wanted
+    )
+    if not same:
+        raise RunError(f"{folder} was made by another recipe than this. Remove it, or choose another folder.")
     return run

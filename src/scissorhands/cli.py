@@ -46,7 +46,7 @@ def main() -> None:
     except ScissorhandsError as error:
         _fail(str(error), error.exit_code)
     except (KeyboardInterrupt, click.Abort):
-        _fail("interrupted; nothing was written.", 130)
+        _fail("interrupted; no unfinished run was kept.", 130)
     except BrokenPipeError:
         sys.exit(1)
     except OSError as error:
@@ -221,6 +221,10 @@ def scrub(
     with _progress() as log:
         run = jobs.scrub(Subject.load(model, factory), request, method, values, place, log)
     _show(run, as_json)
+    before, after = run.record["retain_accuracy_before"], run.result.values().get("retain_accuracy", 0.0)
+    if before - after > 5:
+        fell = f"accuracy on the retained data fell from {before:.1f} to {after:.1f}"
+        err.print(f"[bold yellow]warning:[/] {fell}: the model is damaged. Try a lower lr, trim or balance.")
 
 
 @group.command()
@@ -405,4 +409,4 @@ def _list(rows: list[dict[str, Any]], as_json: bool) -> None:
     grid = Grid(*rows[0], box=None, pad_edge=False, header_style="bold")
     for row in rows:
         grid.add_row(*(_plain(shown(value)) for value in row.values()))
-    out.print(grid)
+    (out if out.is_terminal else Console(highlight=False, emoji=False, width=200)).print(grid)

@@ -112,4 +112,5 @@ def _manifest(*parts: tuple[Records, Tensor]) -> str:
     for records, ids in parts:
         digest.update(f"{len(records)} {records.fingerprint} {len(ids)} ".encode())
         digest.update(ids.numpy().tobytes())
+        digest.update(records.labels[ids].numpy().tobytes())
     return digest.hexdigest()[:16]

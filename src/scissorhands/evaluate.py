@@ -12,6 +12,7 @@ from .errors import NoReferenceError, ScissorhandsError
 from .metrics import GAP_OVER, METRICS, Outputs, avg_gap
 from .models import require_fit
 from .modes import evaluating
+from .problem import on_device
 from .records import Part
 
 
@@ -94,7 +95,6 @@ def measure(model: nn.Module, parts: Mapping[str, Part], manifest: str = "") -> 
 
 def predict(model: nn.Module, part: Part, batch_size: int = 512) -> Outputs:
     """What the model says about a part, without changing the model."""
-    device = next(model.parameters()).device
     with evaluating(model), torch.inference_mode():
-        found = [(model(inputs.to(device)).cpu(), labels) for inputs, labels in part.batches(batch_size)]
+        found = [(model(on_device(model, inputs)).cpu(), labels) for inputs, labels in part.batches(batch_size)]
     return Outputs(torch.cat([logits for logits, _ in found]).float(), torch.cat([labels for _, labels in found]))

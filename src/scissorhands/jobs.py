@@ -14,15 +14,17 @@ from torch import nn
 from . import models, runs
 from .cost import measured
 from .data import Split, held_out, split
-from .errors import DataError, ModelError, NoReferenceError, SettingError
+from .errors import DataError, FailedError, ModelError, NoReferenceError, SettingError
 from .evaluate import evaluate, measure
 from .forget import Forget
 from .methods import Retrain, find
 from .models import Blueprint
-from .problem import Log, Problem, ignore
+from .modes import evaluating
+from .problem import Log, Problem, ignore, trainable
 from .randomness import seeded
 from .records import Part
 from .runs import Result, Run
+from .saliency import gradients
 from .settings import Settings
 from .sources import Data, Source
 from .train import Training
@@ -126,6 +128,7 @@ def train(
             raise DataError("'holdout' leaves nothing to train on.")
         problem = Problem(Part(data.train, everything[:0]), trained, seed=place.seed, augment=data.augment)
         built.to(device)
+        _warm_up(built, problem)
         with runs.logging_to(work, log) as keep, measured(device) as cost:
             training.fit(built, problem, keep)
         parts = {"retain": trained, "unseen": Part(data.train, unseen), "test": _all(data.test)}
@@ -133,7 +136,8 @@ def train(
         models.save(built, blueprint, work / "model")
         record = {
             **_about("train", place.seed, device),
-            "model": {"source": model, "name": blueprint.name, "arguments": dict(blueprint.arguments)},
+            "model": _model(model, model, blueprint),
+            "training": training.to_dict(),
             "data": source.to_dict(),
             "split": {
                 "holdout": holdout,
@@ -159,11 +163,20 @@ def scrub(
         case = _case(subject, request, place)
         model = subject.model.to(device)
         problem = case.split.problem(seed=place.seed, augment=case.data.augment)
+        before = measure(model, {"retain": case.split.retain})["retain_accuracy"]
+        _warm_up(model, problem)
         with runs.logging_to(work, log) as keep, measured(device) as cost:
             chosen.scrub(model, problem, keep)
+        if not all(bool(torch.isfinite(p).all()) for p in model.parameters()):
+            raise FailedError(f"{method} left weights that are not numbers: it diverged, so nothing was written.")
         scores = evaluate(model, case.split)
         models.save(model, subject.blueprint, work / "model")
-        record = {**_about("scrub", place.seed, device), **case.record, "method": {"name": method, **chosen.to_dict()}}
+        record = {
+            **_about("scrub", place.seed, device),
+            "retain_accuracy_before": before,
+            **case.record,
+            "method": {"name": method, **chosen.to_dict()},
+        }
         runs.write_record(work, record, case.ids)
         runs.write_result(work, Result(scores, cost.seconds, cost.memory_mib))
     return runs.read(place.folder)
@@ -176,7 +189,9 @@ def score(subject: Subject, request: Request, place: Place, reference: Run | Non
         case = _case(subject, request, place)
         scores = evaluate(subject.model.to(device), case.split)
         made = subject.run.result if subject.run else Result(scores)
-        record = {**_about("evaluate", place.seed, device), **case.record, "method": {"name": "original"}}
+        scrubbed = subject.run is not None and subject.run.record["verb"] == "scrub"
+        maker = subject.run.record["method"] if scrubbed and subject.run else {"name": "original"}
+        record = {**_about("evaluate", place.seed, device), **case.record, "method": maker}
         runs.write_record(work, record, case.ids)
         result = Result(scores, made.seconds, made.memory_mib)
         runs.write_result(work, _compared(result, reference, place.folder) if reference else result)
@@ -214,7 +229,8 @@ def _case(subject: Subject, request: Request, place: Place) -> Case:
     divided = split(data.train, request.forget, test=data.test, unseen=unseen, before=before, seed=request.split_seed)
     origin = runs.from_there(subject.source, place.folder)
     record = {
-        "model": {"source": origin, "name": subject.blueprint.name, "arguments": dict(subject.blueprint.arguments)},
+        "model": _model(origin, _first(subject), subject.blueprint),
+        "training": subject.run.record.get("training", {}) if subject.run else {},
         "data": source.to_dict(),
         "split": {
             "forget": request.forget.text,
@@ -232,7 +248,24 @@ def _case(subject: Subject, request: Request, place: Place) -> Case:
 
 def _recipe(kind: type[Settings], run: Run | None) -> dict[str, Any]:
     """Retraining repeats the training of the original, where that is known."""
-    return run.settings if kind is Retrain and run and run.record["verb"] == "train" else {}
+    return dict(run.record.get("training", {})) if kind is Retrain and run else {}
+
+
+def _model(source: str, first: str, blueprint: Blueprint) -> dict[str, Any]:
+    """What is recorded of a model: where it came from, what it was at first, and how it is built."""
+    return {"source": source, "origin": first, "name": blueprint.name, "arguments": dict(blueprint.arguments)}
+
+
+def _first(subject: Subject) -> str:
+    """What the model was before anything was done to it here."""
+    return str(subject.run.record["model"]["origin"]) if subject.run else subject.blueprint.name
+
+
+def _warm_up(model: nn.Module, problem: Problem) -> None:
+    """One gradient that changes nothing, so that what a process does only once is not counted as the method's time."""
+    with evaluating(model):
+        for batch in replace(problem.retain, ids=problem.retain.ids[:64]).batches(64):
+            gradients(problem.loss(model, batch), trainable(model))
 
 
 def _all(records: Any) -> Part:
@@ -245,6 +278,7 @@ def _about(verb: str, seed: int, device: torch.device) -> dict[str, Any]:
         "seed": seed,
         "device": str(device),
         "world_size": 1,
+        "threads": torch.get_num_threads(),
         "versions": {name: version(name) for name in ("scissorhands", "torch", "datasets", "scikit-learn")}
         | {"python": platform.python_version()},
     }

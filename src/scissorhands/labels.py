@@ -34,7 +34,10 @@ def class_count(records: Records) -> int:
 
 
 def random_labels(part: Part, seed: int) -> Relabelled:
-    """The part's records with a random label each, drawn once from all classes; all others keep theirs."""
+    """The part's records with a random label each; all others keep theirs.
+
+    Labels are drawn once from all classes, the true one among them, as in SalUn's published code.
+    """
     labels = part.records.labels.clone()
     draw = generator(seed, "random labels")
     labels[part.ids] = torch.randint(class_count(part.records), (len(part),), generator=draw)

@@ -19,6 +19,7 @@ from . import huggingface
 from .errors import FailedError, ModelError, did_you_mean, listed
 from .modes import evaluating
 from .networks import NETWORKS, Normalise
+from .problem import on_device
 from .records import Records
 
 WEIGHTS = "model.safetensors"
@@ -128,7 +129,7 @@ def require_fit(model: nn.Module, records: Records) -> None:
     highest = int(records.labels.max())
     try:
         with evaluating(model), torch.no_grad():
-            outputs = model(inputs.to(next(model.parameters()).device))
+            outputs = model(on_device(model, inputs))
     except (RuntimeError, ValueError, TypeError, IndexError) as error:
         shape = "×".join(map(str, inputs.shape[1:]))
         raise ModelError(

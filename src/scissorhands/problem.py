@@ -21,11 +21,17 @@ def ignore(event: Mapping[str, Any]) -> None:
     """The log that keeps nothing."""
 
 
+def on_device(model: nn.Module, inputs: Tensor) -> Tensor:
+    """The inputs where the model is and, if they are numbers with a fraction, in the model's precision."""
+    parameter = next(model.parameters())
+    return inputs.to(parameter.device, parameter.dtype if inputs.is_floating_point() else inputs.dtype)
+
+
 def cross_entropy(model: nn.Module, batch: Batch) -> Tensor:
     """The mean cross-entropy of a classifier on a batch, computed where the model is."""
-    device = next(model.parameters()).device
     inputs, labels = batch
-    return F.cross_entropy(model(inputs.to(device)), labels.to(device))
+    scores = model(on_device(model, inputs))
+    return F.cross_entropy(scores, labels.to(scores.device))
 
 
 @dataclass(frozen=True)

@@ -69,21 +69,40 @@ class Recipe:
 
     @classmethod
     def _made(cls, text: dict[str, Any], stem: str) -> "Recipe":
+        _check_types(text)
         names = list(text.get("methods", PAPER))
         for key in text:
             if key not in _KEYS and key not in names:
                 raise SettingError(f"a recipe has no '{key}'. {did_you_mean(key, [*_KEYS, *names])}")
+            if key not in _KEYS and not isinstance(text[key], dict):
+                raise SettingError(f"the settings of '{key}' stand in a table: [{key}].")
         for key in ("data", "model", "forget"):
             if key not in text:
                 raise SettingError(f"a recipe needs '{key}'.")
         data = text["data"] if isinstance(text["data"], dict) else {"name": text["data"]}
         training = Training.make(text.get("training", {}))
         entries = [entry for name in names for entry in _entries(name, text.get(name, {}), training)]
-        rest = {key: text[key] for key in ("seeds", "split_seed", "holdout", "unseen") if key in text}
+        rest: dict[str, Any] = {key: text[key] for key in ("seeds", "split_seed") if key in text}
+        rest |= {key: float(text[key]) for key in ("holdout", "unseen") if key in text}
         title = text.get("title", stem)
         arguments = text.get("model_set", {})
         forget = Forget(text["forget"])
         return cls(title, Source.make(data), text["model"], arguments, forget, training, entries, **rest)
+
+
+def _check_types(text: Mapping[str, Any]) -> None:
+    """Refuses values of the wrong kind, which TOML lets through."""
+    numbers = text.get("seeds", [0])
+    if not isinstance(numbers, list) or not numbers or any(type(x) is not int for x in numbers):
+        raise SettingError(f"'seeds' must be a list of whole numbers, not {numbers!r}.")
+    if not isinstance(text.get("methods", []), list) or any(type(x) is not str for x in text.get("methods", [])):
+        raise SettingError(f"'methods' must be a list of names, not {text['methods']!r}.")
+    for key in ("holdout", "unseen"):
+        if type(text.get(key, 0)) not in (int, float) or not 0 <= text.get(key, 0) < 1:
+            raise SettingError(f"'{key}' must be a share from 0, below 1, not {text[key]!r}.")
+    for key, kind in (("split_seed", int), ("model", str), ("forget", str), ("title", str), ("model_set", dict)):
+        if key in text and type(text[key]) is not kind:
+            raise SettingError(f"'{key}' cannot be {text[key]!r}.")
 
 
 def _entries(name: str, settings: Mapping[str, Any], training: Training) -> Iterator[Entry]:

@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 from torch.utils.data import Dataset, IterableDataset, default_collate
 
-from .errors import DataError, did_you_mean
+from .errors import DataError, did_you_mean, listed
 
 Batch = tuple[Tensor, Tensor]
 Augment = Callable[[Tensor, torch.Generator], Tensor]
@@ -126,9 +126,14 @@ class Foreign(Records):
         except (TypeError, RuntimeError):
             batch = None
         if not isinstance(batch, Tensor):
-            kinds = ", ".join(sorted({type(x).__name__ for x in inputs}))
-            raise DataError(f"inputs must be tensors or arrays of one shape to make a batch; these are: {kinds}.")
+            kinds = listed(sorted({_kind(x) for x in inputs}), 3)
+            raise DataError(f"inputs must be tensors or arrays of one shape to make a batch; here are: {kinds}.")
         return batch, self.labels[ids]
+
+
+def _kind(value: Any) -> str:
+    shape = getattr(value, "shape", None)
+    return type(value).__name__ + (f" of shape {tuple(shape)}" if shape is not None else "")
 
 
 def as_records(data: "Records | Dataset[Any]") -> Records:

@@ -49,9 +49,13 @@ def reinitialise(model: nn.Module, masks: Iterable[tuple[str, Tensor]], init: st
 
 
 def reset(model: nn.Module, seed: int) -> None:
-    """Draws the whole model anew, in place, each layer in its own way."""
+    """Draws the whole model anew, in place, each layer in its own way; frozen weights stay."""
+    frozen = {p: p.detach().clone() for p in model.parameters() if not p.requires_grad}
     with seeded(seed, "reset"):
         _reset(model, "the model")
+    with torch.no_grad():
+        for parameter, value in frozen.items():
+            parameter.copy_(value)
 
 
 def _reset(module: nn.Module, name: str) -> None:

@@ -83,6 +83,8 @@ class Settings:
         """One row per setting: name, default, rule, meaning."""
         for f in fields(cls):
             default = None if f.default is MISSING else f.default
+            if "rule" not in f.metadata:
+                raise SettingError(f"{cls.__name__}: write '{f.name}' as a setting(default, rule, meaning).")
             yield {
                 "name": f.name,
                 "default": default,
@@ -95,6 +97,8 @@ class Settings:
         return dataclasses.asdict(self)
 
     def _checked(self, f: dataclasses.Field[Any], kind: type, value: Any) -> Any:
+        if "rule" not in f.metadata:
+            raise SettingError(f"{type(self).__name__}: write '{f.name}' as a setting(default, rule, meaning).")
         rule: Rule = f.metadata["rule"]
         if kind is float and type(value) is int:
             value = float(value)

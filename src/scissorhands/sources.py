@@ -74,6 +74,9 @@ class Source(Settings):
         known = KNOWN.get(self.name, Known())
         augment = augmentation(self.augment or known.augment)
         if self.name == "digits":
+            for setting_name in ("image", "label", "test", "size"):
+                if getattr(self, setting_name):
+                    raise DataError(f"digits has no other '{setting_name}': it comes inside scikit-learn as it is.")
             return Data(*_digits(), augment)
         tables = _tables(self.name, known)
         train, test = tables["train"], tables[self._test_split(tables)]

@@ -25,6 +25,7 @@ class Row:
 
     method: str
     settings: dict[str, Any]
+    forget: str
     manifest: str
     seeds: list[int]
     metrics: dict[str, dict[str, float | None]]
@@ -52,6 +53,10 @@ class Table:
         """The metrics that any row has, in the table's order."""
         found = {name for row in self.rows for name in (*row.metrics, *row.failed)}
         return [name for name in TITLES if name in found]
+
+    def forgotten(self) -> list[str]:
+        """What the rows forgot, each once."""
+        return list(dict.fromkeys(row.forget for row in self.rows if row.forget))
 
     def to_dict(self) -> dict[str, Any]:
         """The table as plain values."""
@@ -105,6 +110,7 @@ def _row(label: str, group: list[Run]) -> Row:
     return Row(
         label,
         group[0].settings,
+        group[0].record["split"].get("forget", ""),
         group[0].record["split"]["manifest"],
         seeds,
         {name: _summary([value[name] for value in values]) for name in names},

@@ -155,7 +155,7 @@ CAUGHT: list[tuple[type[sh.Method], Callable[..., None]]] = [
     (TouchesFrozenWeights, checks.leaves_frozen_weights),
     (IgnoresASetting, checks.heeds_every_setting),
     (CountsStepsWrong, checks.tells_its_steps),
-    (NeedsTwoRecords, checks.forgets_a_single_record),
+    (NeedsTwoRecords, checks.takes_a_single_record),
 ]
 
 

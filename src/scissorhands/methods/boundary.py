@@ -8,9 +8,8 @@ import torch
 from torch import Tensor, nn
 
 from ..errors import ModelError
-from ..labels import class_count
 from ..modes import evaluating
-from ..problem import Log, Problem, ignore
+from ..problem import Log, Problem, ignore, on_device, trainable
 from ..randomness import seeded
 from ..records import Batch
 from ..settings import at_least_one, below_one, count, non_negative, positive, setting
@@ -55,8 +54,8 @@ class BoundaryExpand(Method):
     weight_decay: float = setting(5e-4, non_negative, "pull of every weight towards zero")
 
     def scrub(self, model: nn.Module, problem: Problem, log: Log = ignore) -> None:
-        classes = class_count(problem.forget.records)
-        parent, name, head = last_linear(model, classes)
+        trainable(model)
+        parent, name, head = head_of(model, problem.forget.records.fetch(problem.forget.ids[:1])[0])
         wide = widened(head, problem.seed)
 
         def objective(batch: Batch, epoch: int) -> Tensor:
@@ -76,26 +75,32 @@ class BoundaryExpand(Method):
 def nearest_wrong(model: nn.Module, problem: Problem, batch: Batch, size: float) -> Tensor:
     """For each record the class, not its own, that the model prefers after a step of the fast gradient sign method."""
     inputs, labels = batch
-    inputs = (inputs / 255 if inputs.dtype == torch.uint8 else inputs).detach().clone().requires_grad_()
+    images = inputs.dtype == torch.uint8
+    inputs = (inputs / 255 if images else inputs).detach().clone().requires_grad_()
     with evaluating(model):
         (direction,) = torch.autograd.grad(problem.loss(model, (inputs, labels)), inputs)
         with torch.no_grad():
-            device = next(model.parameters()).device
-            scores: Tensor = model((inputs + size * direction.sign()).to(device)).cpu()
+            moved = inputs + size * direction.sign()
+            scores: Tensor = model(on_device(model, moved.clamp(0, 1) if images else moved)).cpu()
     return scores.scatter(1, labels[:, None], -torch.inf).argmax(1)
 
 
-def last_linear(model: nn.Module, classes: int) -> tuple[nn.Module, str, nn.Linear]:
-    """The last linear layer with one output per class, the module that holds it, and its name there."""
-    found = [
-        (parent, name, child)
-        for parent in model.modules()
-        for name, child in parent.named_children()
-        if isinstance(child, nn.Linear) and child.out_features >= classes
-    ]
-    if not found:
-        raise ModelError(f"BoundaryExpand needs a linear layer with {classes} outputs at the end of the model.")
-    return found[-1]
+def head_of(model: nn.Module, inputs: Tensor) -> tuple[nn.Module, str, nn.Linear]:
+    """The linear layer whose output is the model's output, the module that holds it, and its name there."""
+    outputs: dict[nn.Module, Tensor] = {}
+    linear = [module for module in model.modules() if isinstance(module, nn.Linear)]
+    hooks = [m.register_forward_hook(lambda module, _, out: outputs.update({module: out})) for m in linear]
+    try:
+        with evaluating(model), torch.no_grad():
+            scores = model(on_device(model, inputs))
+    finally:
+        for hook in hooks:
+            hook.remove()
+    for parent in model.modules():
+        for name, child in parent.named_children():
+            if isinstance(child, nn.Linear) and outputs.get(child) is scores:
+                return parent, name, child
+    raise ModelError("BoundaryExpand needs a model that ends in a linear layer with one output per class.")
 
 
 def widened(head: nn.Linear, seed: int) -> nn.Linear:
@@ -107,5 +112,6 @@ def widened(head: nn.Linear, seed: int) -> nn.Linear:
         wide.weight[:-1].copy_(head.weight)
         if head.bias is not None:
             wide.bias[:-1].copy_(head.bias)
+            wide.bias.requires_grad_(head.bias.requires_grad)
     wide.weight.requires_grad_(head.weight.requires_grad)
     return wide

@@ -34,7 +34,7 @@ class L1Sparse(Method):
         descend(model, problem, problem.retain, phase="sparsify", objective=objective, log=log, **rest)
 
     def faded(self, epoch: int) -> float:
-        """The weight of the penalty in an epoch.
+        """The weight of the penalty in an epoch: it falls linearly, as in the published code.
 
         >>> [L1Sparse(gamma=1.0, epochs=4).faded(epoch) for epoch in range(4)]
         [1.0, 0.75, 0.5, 0.25]

@@ -6,7 +6,7 @@ from typing import ClassVar
 from torch import nn
 
 from ..huggingface import restart
-from ..problem import Log, Problem, ignore
+from ..problem import Log, Problem, ignore, trainable
 from ..reinit import reset
 from ..settings import at_least_one, below_one, non_negative, one_of, positive, setting, text
 from ..train import descend
@@ -28,6 +28,7 @@ class Retrain(Method):
     weight_decay: float = setting(5e-4, non_negative, "pull of every weight towards zero")
 
     def scrub(self, model: nn.Module, problem: Problem, log: Log = ignore) -> None:
+        trainable(model)
         reset(model, problem.seed)
         if self.start:
             restart(model, self.start)

@@ -46,7 +46,9 @@ class Scissorhands(Method):
     where: str = setting("*", patterns, "which parameters may be trimmed")
     balance: float = setting(0.05, non_negative, "weight of the forget loss in the repair, the paper's λ")
     project: bool = setting(True, switch, "keep the repair from lowering the forget loss")
-    guard: str = setting("step", one_of("step", "epoch"), "renew the guarding gradient each step or each epoch")
+    guard: str = setting(
+        "step", one_of("step", "epoch"), "what guards: a fresh gradient at each step, or one per epoch"
+    )
     epochs: int = setting(10, count, "passes over the retained data")
     lr: float = setting(5e-3, positive, "learning rate")
     batch_size: int = setting(256, at_least_one, "records of each kind in a step")
@@ -74,7 +76,8 @@ class Scissorhands(Method):
             reference = self._reference(model, problem)
             with training(model), seeded(problem.seed, "repair", epoch):
                 for keep, drop in self._pairs(problem, epoch):
-                    loss = problem.loss(model, keep)
+                    with able_to_train(model, keep):
+                        loss = problem.loss(model, keep)
                     gradient = gradients(loss, parameters)
                     if drop is not None:
                         self._guard(gradient, self._forget_gradient(model, problem, drop), reference)

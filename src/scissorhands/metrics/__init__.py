@@ -20,12 +20,11 @@ class Outputs:
 
 @dataclass(frozen=True)
 class Metric:
-    """A row of the table: what it needs, how it is computed, and how to read it."""
+    """A row of the table: its title, the parts of the data it needs, and how it is computed."""
 
     title: str
     needs: tuple[str, ...]
     compute: Callable[[Mapping[str, Outputs]], float]
-    ideal: str
 
 
 def _accuracy_on(part: str) -> Callable[[Mapping[str, Outputs]], float]:
@@ -38,11 +37,11 @@ def _mia(outputs: Mapping[str, Outputs]) -> float:
 
 
 METRICS: dict[str, Metric] = {
-    "forget_accuracy": Metric("Acc forget", ("forget",), _accuracy_on("forget"), "as the retrained model's"),
-    "retain_accuracy": Metric("Acc retain", ("retain",), _accuracy_on("retain"), "high"),
-    "unseen_accuracy": Metric("Acc unseen", ("unseen",), _accuracy_on("unseen"), "high"),
-    "test_accuracy": Metric("Acc test", ("test",), _accuracy_on("test"), "high"),
-    "mia": Metric("MIA", ("retain", "test", "forget"), _mia, "as the retrained model's"),
+    "forget_accuracy": Metric("Acc forget", ("forget",), _accuracy_on("forget")),
+    "retain_accuracy": Metric("Acc retain", ("retain",), _accuracy_on("retain")),
+    "unseen_accuracy": Metric("Acc unseen", ("unseen",), _accuracy_on("unseen")),
+    "test_accuracy": Metric("Acc test", ("test",), _accuracy_on("test")),
+    "mia": Metric("MIA", ("retain", "test", "forget"), _mia),
 }
 
 __all__ = ["GAP_OVER", "METRICS", "Metric", "Outputs", "accuracy", "avg_gap", "called_non_members", "confidence"]
