@@ -49,8 +49,8 @@ class InfluenceUnlearning(Method):
     ) -> list[Tensor]:
         """The x for which (Fisher + damping) x = residual, by conjugate gradients, which use the residual up.
 
-        The Woodbury identity gives the x to which this converges, but must hold the gradient of every sample at once. The
-        log tells how much of the residual was left at each step.
+        The Woodbury identity gives the x to which this converges, but must hold the gradient of every sample at once.
+        The log tells how much of the residual was left at each step.
         """
         x = [torch.zeros_like(r) for r in residual]
         direction = [r.clone() for r in residual]
