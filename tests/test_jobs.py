@@ -3,7 +3,7 @@
 import json
 import shutil
 from collections.abc import Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +11,7 @@ import pytest
 import torch
 from safetensors import SafetensorError
 from safetensors.torch import load_file
+from torch import nn
 
 from scissorhands import jobs, models, runs
 from scissorhands.data import held_out, split
@@ -18,8 +19,9 @@ from scissorhands.errors import DataError, FailedError, ModelError, NoReferenceE
 from scissorhands.evaluate import Scores, evaluate
 from scissorhands.forget import Forget
 from scissorhands.jobs import Place, Request, Subject
-from scissorhands.methods import METHODS
+from scissorhands.methods import METHODS, Method
 from scissorhands.metrics import GAP_OVER
+from scissorhands.problem import Log, Problem, ignore
 from scissorhands.runs import Result, Run
 from scissorhands.sources import Source
 from scissorhands.train import Training
@@ -346,11 +348,19 @@ def test_a_device_that_is_not_here_is_refused_in_one_line(name: str) -> None:
         Place(Path("out"), device=name).torch_device()
 
 
-def test_a_method_that_leaves_no_numbers_fails_and_writes_nothing(trained: Run, tmp_path: Path) -> None:
+def test_a_method_that_leaves_no_numbers_fails_and_writes_nothing(
+    trained: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    @dataclass(frozen=True, kw_only=True)
+    class Diverges(Method):
+        def scrub(self, model: nn.Module, problem: Problem, log: Log = ignore) -> None:
+            with torch.no_grad():
+                next(model.parameters()).fill_(torch.nan)
+
+    monkeypatch.setitem(METHODS, "diverges", Diverges)
     subject = Subject.load(str(trained.folder), None)
-    values = {"alpha": 1e300, "samples": 4, "iterations": 2}
     with pytest.raises(FailedError, match="not numbers"):
-        jobs.scrub(subject, Request(Forget("class:3")), "influence", values, Place(tmp_path / "out"))
+        jobs.scrub(subject, Request(Forget("class:3")), "diverges", {}, Place(tmp_path / "out"))
     assert not (tmp_path / "out").exists()
 
 
