@@ -495,6 +495,13 @@ def test_a_hugging_face_classifier_resizes_the_shorter_side_and_cuts_out_the_mid
     require_same(grey_vit(), preprocessing, resized, resized[:, :, 22:38, 2:18])
 
 
+def test_a_hugging_face_classifier_cuts_the_share_that_its_folder_asks_for_out_of_the_middle() -> None:
+    given = unit_images(30, 10)
+    resized = F.interpolate(given, (60, 20), mode="bilinear", antialias=True)
+    preprocessing = {"size": {"shortest_edge": 16}, "crop_pct": 0.8}
+    require_same(grey_vit(), preprocessing, given, resized[:, :, 22:38, 2:18])
+
+
 def test_a_hugging_face_classifier_cuts_and_resizes_nothing_that_its_folder_switches_off() -> None:
     preprocessing = {"do_resize": False, "size": 8, "do_center_crop": False, "crop_size": 8}
     given = unit_images(16, 16)

@@ -260,8 +260,8 @@ def evaluate(
         place = Place(output, overwrite, seed, device)
         run = jobs.score(Subject.load(model, factory), request, place, reference)
     elif runs.is_run(folder):
-        if output is not None:
-            raise click.UsageError("'evaluate RUN' adds to the run itself; -o goes with --forget.")
+        if output is not None or data or data_set or factory:
+            raise click.UsageError("'evaluate RUN' adds to the run itself; -o, --data and --factory go with --forget.")
         run = runs.read(folder)
         run = jobs.compare(run, reference) if reference else run
     else:
