@@ -48,7 +48,9 @@ def main() -> None:
     data = recipe.source.load()
     unseen = held_out(data.train, recipe.holdout, recipe.split_seed).tolist()
     split = sh.split(data.train, sh.Forget(FORGET), test=data.test, unseen=unseen)
-    split = replace(split, test=split.unseen, unseen=None)  # from here on the test data is out of reach
+    split = replace(
+        split, test=split.unseen, others=split.unseen, unseen=None
+    )  # from here on the test data is out of reach
     cases = []
     for seed in SEEDS:
         problem = split.problem(seed=seed)

@@ -1,12 +1,16 @@
 """Runs a recipe: for every seed the original, the reference and the methods, then one table and one page."""
 
 import json
+from collections.abc import Iterator
+from dataclasses import replace
 from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
 from . import jobs, report, runs
+from .audit import Audit
 from .errors import RunError
+from .exam import Evaluation
 from .jobs import Place, Request, Subject
 from .problem import Log, ignore
 from .recipe import Recipe
@@ -31,40 +35,54 @@ def bench(recipe: Recipe, folder: Path, device: str, log: Log = ignore) -> Table
     return table
 
 
-def _seed(recipe: Recipe, folder: Path, seed: int, device: str, log: Log) -> list[Run]:
-    """Original, reference and methods for one seed, each compared with the reference if there is one."""
-    request = Request(recipe.forget, recipe.source, recipe.split_seed, recipe.unseen)
-
-    def place(name: str) -> Place:
-        return Place(folder / name, seed=seed, device=device)
-
-    def subject() -> Subject:
-        return Subject.load(str(folder / "trained"), recipe.model if ":" in recipe.model else None)
-
-    if not _finished(folder / "trained", recipe, recipe.training.to_dict()):
+def _seed(recipe: Recipe, folder: Path, seed: int, device: str, log: Log) -> Iterator[Run]:
+    """Trains the original of one seed, and makes it forget each draw."""
+    if not _finished(folder / "trained", recipe, recipe.split_seed, recipe.training.to_dict()):
         jobs.train(
             recipe.model,
             recipe.arguments,
             recipe.source,
             recipe.training,
             recipe.holdout,
-            place("trained"),
+            Place(folder / "trained", seed=seed, device=device),
             recipe.split_seed,
             log,
         )
-    original = _finished(folder / "original", recipe, {}) or jobs.score(subject(), request, place("original"))
-    made = []
+    for draw in recipe.draws or [recipe.split_seed]:
+        there = folder / f"draw-{draw}" if recipe.draws else folder
+        for method_seed in recipe.method_seeds or [seed]:
+            place = Place(
+                there / f"method-{method_seed}" if recipe.method_seeds else there, seed=method_seed, device=device
+            )
+            yield from _draw(recipe, folder / "trained", draw, place, log)
+
+
+def _draw(recipe: Recipe, trained: Path, draw: int, place: Place, log: Log) -> Iterator[Run]:
+    """Original, reference and methods on one draw, each compared with the reference if there is one."""
+    request = Request(recipe.forget, recipe.source, draw, recipe.unseen)
+
+    def subject() -> Subject:
+        return Subject.load(str(trained), factory)
+
+    def at(name: str) -> Place:
+        return replace(place, folder=place.folder / name)
+
+    factory = recipe.model if ":" in recipe.model else None
+    original = _finished(at("original").folder, recipe, draw, {}) or jobs.score(subject(), request, at("original"))
+    made: list[tuple[Run, int | None]] = [(original, None)]
     for entry in recipe.entries:
         settings = entry.method.to_dict()
-        made.append(
-            _finished(folder / entry.label, recipe, settings)
-            or jobs.scrub(subject(), request, entry.name, settings, place(entry.label), log)
-        )
-    references = [run for run in made if run.method == "retrain"]
-    return [jobs.compare(run, references[0]) if references else run for run in (original, *made)]
+        run = _finished(at(entry.label).folder, recipe, draw, settings)
+        run = run or jobs.scrub(subject(), request, entry.name, settings, at(entry.label), log)
+        made.append((run, entry.tried))
+    references = [run for run, _ in made if run.method == "retrain"]
+    for run, tried in made:
+        compared = jobs.compare(run, references[0], tried) if references else run
+        audit = Audit(compared, recipe.level, Evaluation(), {}, factory, place.torch_device())
+        yield audit.carry_out(log)
 
 
-def _finished(folder: Path, recipe: Recipe, settings: dict[str, Any]) -> Run | None:
+def _finished(folder: Path, recipe: Recipe, draw: int, settings: dict[str, Any]) -> Run | None:
     """The run that is there already; refused if the recipe has changed since."""
     if not folder.exists():
         return None
@@ -72,7 +90,7 @@ def _finished(folder: Path, recipe: Recipe, settings: dict[str, Any]) -> Run | N
     divided = run.record["split"]
     wanted: dict[str, Any] = {"holdout": recipe.holdout, "held_seed": recipe.split_seed}
     if run.record["verb"] != "train":
-        wanted |= {"forget": recipe.forget.text, "seed": recipe.split_seed, "unseen": recipe.unseen}
+        wanted |= {"forget": recipe.forget.text, "seed": draw, "unseen": recipe.unseen}
     same = (
         run.settings == settings
         and run.record["data"] == recipe.source.to_dict()

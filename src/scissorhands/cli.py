@@ -6,6 +6,7 @@ import sys
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import click
@@ -15,11 +16,14 @@ from rich.table import Table as Grid
 
 from . import bench as benching
 from . import jobs, report, runs, table
+from .audit import Audit
 from .docs import shown, summary
-from .errors import RunError, ScissorhandsError
+from .errors import RunError, ScissorhandsError, did_you_mean
+from .exam import Evaluation
 from .forget import Forget
 from .jobs import Place, Request, Subject
 from .methods import METHODS, find
+from .metrics import LEVELS, METRICS
 from .problem import Log, ignore
 from .recipe import Recipe
 from .runs import Run
@@ -70,8 +74,6 @@ class _Group(click.Group):
         return list(self.commands)
 
     def resolve_command(self, ctx: click.Context, args: list[str]) -> Any:
-        from .errors import did_you_mean
-
         if args and not args[0].startswith("-") and args[0] not in self.commands:
             raise click.UsageError(f"there is no command '{args[0]}'. {did_you_mean(args[0], self.commands)}")
         return super().resolve_command(ctx, args)
@@ -233,6 +235,18 @@ def scrub(
 @_data_set_option
 @_forget_options
 @click.option("--against", type=_PATH, help="The run of the retrained model, to measure the gap to.")
+@click.option("--level", default="quick", show_default=True, help=f"{', '.join(LEVELS)}: how much to spend.")
+@click.option("--dry-run", is_flag=True, help="Say what would be trained and how long that takes, and stop.")
+@click.option(
+    "--set", "settings", multiple=True, metavar="NAME=VALUE", help="A setting of the evaluation, such as shadows=16."
+)
+@click.option(
+    "--train",
+    "training",
+    multiple=True,
+    metavar="NAME=VALUE",
+    help="How reference models are trained, such as epochs=30, if not as the model was.",
+)
 @click.option("-o", "--output", type=_PATH, help="The run folder to write, for a MODEL that is no scrub run.")
 @_where_options
 def evaluate(
@@ -244,29 +258,70 @@ def evaluate(
     unseen: float,
     factory: str | None,
     against: Path | None,
+    level: str,
+    dry_run: bool,
+    settings: tuple[str, ...],
+    training: tuple[str, ...],
     output: Path | None,
     overwrite: bool,
     seed: int,
     device: str,
     as_json: bool,
 ) -> None:
-    """Score MODEL on what is to be forgotten, or compare the run MODEL with a reference."""
-    folder = Path(model)
+    """Score MODEL on what is to be forgotten, or look deeper at the run MODEL, or compare it with a reference."""
+    if level not in LEVELS:
+        raise click.BadParameter(f"there is no level '{level}'. {did_you_mean(level, LEVELS)}")
+    effort, lessons = Evaluation.make(Evaluation.parsed(settings)), Training.parsed(training)
+    Training.make(lessons)
+    if (effort != Evaluation() or lessons) and level == "quick":
+        raise click.UsageError("--set and --train are about what a level above quick trains: add --level standard.")
     reference = runs.read(against) if against else None
-    if forget:
-        if output is None:
-            raise click.UsageError("'evaluate MODEL --forget …' needs a place for the scores: -o RUN.")
-        request = _request(forget, data, data_set, split_seed, unseen)
-        place = Place(output, overwrite, seed, device)
-        run = jobs.score(Subject.load(model, factory), request, place, reference)
-    elif runs.is_run(folder):
-        if output is not None or data or data_set or factory:
-            raise click.UsageError("'evaluate RUN' adds to the run itself; -o, --data and --factory go with --forget.")
-        run = runs.read(folder)
-        run = jobs.compare(run, reference) if reference else run
-    else:
-        raise click.UsageError(f"'{model}' is no run, so say what it should forget: --forget … --data … -o RUN.")
-    _show(run, as_json)
+    with TemporaryDirectory() as nowhere:
+        if forget:
+            if output is None and not dry_run:
+                raise click.UsageError("'evaluate MODEL --forget …' needs a place for the scores: -o RUN.")
+            request = _request(forget, data, data_set, split_seed, unseen)
+            place = Place(Path(nowhere) / "run" if dry_run or not output else output, overwrite, seed, device)
+            run = jobs.score(Subject.load(model, factory), request, place, reference)
+        elif runs.is_run(Path(model)):
+            if output is not None or data or data_set:
+                raise click.UsageError("'evaluate RUN' adds to the run itself; -o and --data go with --forget.")
+            run, place = runs.read(Path(model)), Place(Path(model), seed=seed, device=device)
+        else:
+            raise click.UsageError(f"'{model}' is no run, so say what it should forget: --forget … --data … -o RUN.")
+        run = _deepened(Audit(run, level, effort, lessons, factory, place.torch_device()), dry_run)
+        if not dry_run:
+            _show(jobs.compare(run, reference) if reference else run, as_json)
+
+
+def _deepened(audit: Audit, dry_run: bool) -> Run:
+    """The run with the evidence of the level, after saying what that takes here; unchanged if only that was asked."""
+    if audit.level == "quick":
+        if dry_run:
+            err.print("level quick trains nothing.")
+        return audit.run
+    steps = audit.plan()
+    total = _about(sum(step.seconds for step in steps))
+    err.print(f"level {audit.level}: {f'{total}, measured on a few steps here' if steps else 'all of it is there'}")
+    for step in steps:
+        err.print(f"  {_about(step.seconds):>16}  {_plain(step.what)}")
+    if dry_run:
+        return audit.run
+    with _progress() as log:
+        return audit.carry_out(log)
+
+
+def _about(seconds: float) -> str:
+    """A duration as a person says it.
+
+    >>> _about(0.3), _about(45), _about(600), _about(9000)
+    ('less than 1 s', 'about 45 s', 'about 10 min', 'about 2.5 h')
+    """
+    if seconds < 1:
+        return "less than 1 s"
+    if seconds < 100:
+        return f"about {seconds:.0f} s"
+    return f"about {seconds / 60:.0f} min" if seconds < 6000 else f"about {seconds / 3600:.1f} h"
 
 
 @group.command(name="report")
@@ -378,28 +433,47 @@ def _progress() -> Iterator[Log]:
 
 
 def _show(run: Run, as_json: bool) -> None:
+    """One run, a line per number, beside what a retrained model has or would have."""
     if as_json:
         click.echo(json.dumps({"run": str(run.folder), **run.result.to_dict()}, indent=2))
-    else:
-        _print(table.tabulate([run]), as_json=False)
+        return
+    shown = table.tabulate([run])
+    reference = run.result.scores.reference
+    grid = Grid(run.method, "", "retrained", box=None, pad_edge=False, header_style="bold")
+    for name in shown.names():
+        expected = f"{reference[name]:.{METRICS[name].digits}f}" if name in reference else METRICS[name].retrained
+        cell = shown.rows[0].cell(name)
+        beside = shown.rows[0].failed[name] if cell == "failed" else expected
+        grid.add_row(table.TITLES[name], cell, f"[dim]{_plain(beside)}[/]")
+    grid.columns[1].justify = "right"
+    (out if out.is_terminal else Console(highlight=False, emoji=False, width=200)).print(grid)
+    if verdict := run.result.scores.verdict:
+        out.print(f"[bold]{verdict.call}[/]: {_plain(verdict.reason)}")
 
 
 def _print(shown: table.Table, as_json: bool) -> None:
     if as_json:
         click.echo(json.dumps(shown.to_dict(), indent=2))
         return
-    names = shown.names()
-    grid = Grid("method", box=None, pad_edge=False, header_style="bold")
+    names = shown.names(table.MAIN)
+    grid = Grid(box=None, pad_edge=False, header_style="bold")
+    grid.add_column("method", no_wrap=True)
     for name in names:
         grid.add_column(table.TITLES[name], justify="right", no_wrap=True)
+    judged = any(row.verdicts for row in shown.rows)
+    if judged:
+        grid.add_column("verdict", no_wrap=True)
     for row in shown.rows:
-        grid.add_row(_plain(row.method), *(row.cell(name) for name in names))
-    Console(highlight=False, emoji=False, width=max(out.width, 132)).print(
+        grid.add_row(_plain(row.method), *(row.cell(name) for name in names), *([row.verdict()] if judged else []))
+    Console(highlight=False, emoji=False, width=max(out.width, 200)).print(
         grid
     )  # a narrow terminal folds it, and hides nothing
     for row in shown.rows:
-        for name, reason in row.failed.items():
-            err.print(f"{_plain(row.method)}: {name} failed: {_plain(reason)}")
+        for name in names:
+            if row.cell(name) == "failed":
+                err.print(f"{_plain(row.method)}: {table.TITLES[name]} failed: {_plain(row.failed[name])}")
+    for note in shown.notes():
+        out.print(_plain(note))
 
 
 def _list(rows: list[dict[str, Any]], as_json: bool) -> None:

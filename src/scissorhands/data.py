@@ -14,13 +14,15 @@ from .errors import DataError
 from .forget import Forget
 from .problem import Loss, Problem, cross_entropy
 from .randomness import generator
-from .records import Augment, Part, Records, as_records
+from .records import Augment, Joined, Part, Records, as_records
 
 
 @dataclass(frozen=True)
 class Split:
     """Forget and retain are what the model was trained on; unseen and test are what it was not.
 
+    `others` are what forgotten records are compared with: records that were never trained on, with the same labels.
+    `kind` says how the forgotten ones were found: `drawn` at random, all there is of some `classes`, or `chosen`.
     `manifest` is a hash of the data and of the ids: two results with the same one forgot, and were tested on, the same.
     """
 
@@ -28,6 +30,8 @@ class Split:
     retain: Part
     unseen: Part | None
     test: Part
+    others: Part
+    kind: str
     manifest: str
 
     def problem(self, *, seed: int = 0, augment: Augment | None = None, loss: Loss = cross_entropy) -> Problem:
@@ -36,7 +40,7 @@ class Split:
 
     def parts(self) -> dict[str, Part]:
         """The parts that have records, by name."""
-        named = {"forget": self.forget, "retain": self.retain, "unseen": self.unseen, "test": self.test}
+        named = {name: getattr(self, name) for name in ("forget", "retain", "unseen", "test", "others")}
         return {name: part for name, part in named.items() if part is not None and len(part)}
 
 
@@ -77,7 +81,15 @@ def split(
     if len(tested) == 0:
         raise DataError("no test record is left to score: the test data holds only classes that are forgotten whole.")
     manifest = _manifest((train, current), (train, forgotten), (test, tested.ids))
-    return Split(Part(train, forgotten), Part(train, retained), kept if len(kept) else None, tested, manifest)
+    labels = train.labels[forgotten].unique()
+    whole = bool(torch.isin(labels, gone).all())
+    # A retrained model does not know a class that is gone, so only strangers of that class can be its records' equals.
+    strangers = (held, Part(test, rest)) if whole else (kept if len(kept) else tested,)
+    others = _joined(*(replace(part, ids=part.ids[torch.isin(part.labels, labels)]) for part in strangers))
+    kind = "classes" if whole else "drawn" if forget.drawn else "chosen"
+    return Split(
+        Part(train, forgotten), Part(train, retained), kept if len(kept) else None, tested, others, kind, manifest
+    )
 
 
 def held_out(records: Records, share: float, seed: int) -> Tensor:
@@ -100,6 +112,15 @@ def _ids(given: Iterable[int], records: Records, name: str) -> Tensor:
     if len(ids) != len(ids.unique()) or (len(ids) and not 0 <= int(ids[0]) <= int(ids[-1]) < len(records)):
         raise DataError(f"'{name}' must be different ids from 0 to {len(records) - 1} of the training data.")
     return ids
+
+
+def _joined(*parts: Part) -> Part:
+    """The parts as one."""
+    filled = [part for part in parts if len(part)]
+    if len(filled) < 2:
+        return (filled or list(parts))[0]
+    together = Joined(*filled)
+    return Part(together, torch.arange(len(together)))
 
 
 def _without(ids: Tensor, others: Tensor) -> Tensor:

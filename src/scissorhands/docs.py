@@ -6,7 +6,9 @@ python -m scissorhands.docs docs      # writes the pages into the folder
 import sys
 from pathlib import Path
 
+from .exam import Evaluation
 from .methods import METHODS
+from .metrics import LEVELS, METRICS
 from .settings import Settings
 
 
@@ -16,12 +18,72 @@ def methods_page() -> str:
     for name, kind in METHODS.items():
         lines += ["", f"## `{name}`", "", f"{summary(kind)} *{kind.paper}.*", ""]
         lines += [f"Takes at most {kind.copies} times the model's size in memory, besides the model and the batch.", ""]
-        lines += ["| setting | default | rule | meaning |", "|---|---|---|---|"]
-        lines += [
-            f"| `{row['name']}` | `{shown(row['default'])}` | {row['rule']} | {row['meaning']} |"
-            for row in kind.described()
-        ]
+        lines += _settings(kind)
     return "\n".join(lines) + "\n"
+
+
+_INTRODUCTION = """# Metrics
+
+Made by `python -m scissorhands.docs docs` from the table of metrics. Percentages, unless another unit is said.
+
+`scissorhands evaluate RUN --level LEVEL` computes those of a level and of the levels below, and none twice. Before a
+level above quick starts, it says what it will train and about how long that takes, measured on a few steps here; with
+`--dry-run` it stops there. Reference and shadow models are kept in `$SCISSORHANDS_CACHE`, or in the user's cache
+folder, and are found again by data, settings, first weights and code: all methods share them.
+
+**Forgotten records are compared with others**: records that were never trained on, with the same labels. Where a class
+is forgotten whole, these are its held-out and test records, since a retrained model knows none of them.
+
+**A metric that fails is shown as failed, with its reason.** One that needs something that is not there, such as a
+retrained model, is not shown.
+"""
+
+_VERDICT = """## The verdict
+
+One of four, with its reason, from outputs that are stored with the run. It needs no retrained model, but records that
+were never trained on, and a reference model that saw neither them nor the forgotten ones. Level standard trains some; a
+retrained model that is given with `--against` takes their place.
+
+- **over-forgotten**: it is right about fewer unseen records than the reference, by more than chance and 2 points; or
+  forgotten records stand out as avoided, with an AUC below 0.5.
+- **under-forgotten**: it knows a class that it should not, or a linear probe of its features finds what was forgotten;
+  or forgotten records stand out as known, with an AUC above 0.5.
+- **indistinguishable within noise**: none of that, and the AUC is known to within 0.15.
+- **cannot tell**: too few records, no reference model, or forgotten records that differ in kind from the others.
+
+The AUC is that of how much surer the model is of a record than the reference, among records that the reference finds
+equally hard. All tests together err on about 1 in 100 models that have forgotten. Where the forgotten records were
+neither drawn at random nor are all there is of a class, they may differ in kind from the others, and an AUC between
+0.4 and 0.6 is no sign of anything.
+
+"Indistinguishable" means that these tests found nothing. Where a model learnt nothing by heart there is nothing to
+find, and the original is called so, too. How often the verdict is right: [results](../results/README.md#the-verdict).
+"""
+
+
+def metrics_page() -> str:
+    """Every metric with what it means, what a retrained model would score, and when it misleads, as Markdown."""
+    lines = [_INTRODUCTION]
+    for level in LEVELS:
+        lines += [f"## Level {level}", ""]
+        lines += ["| metric | best | what it means | a retrained model | when it misleads |", "|---|---|---|---|---|"]
+        lines += [
+            f"| {metric.title} `{name}` | {metric.best} | {metric.meaning} | {metric.retrained} | {metric.misleads} |"
+            for name, metric in METRICS.items()
+            if metric.level == level
+        ]
+        lines.append("")
+    lines += [_VERDICT, "## What can be set", "", *_settings(Evaluation)]
+    return "\n".join(lines) + "\n"
+
+
+def _settings(kind: type[Settings]) -> list[str]:
+    """The settings as a table."""
+    rows = [
+        f"| `{row['name']}` | `{shown(row['default'])}` | {row['rule']} | {row['meaning']} |"
+        for row in kind.described()
+    ]
+    return ["| setting | default | rule | meaning |", "|---|---|---|---|", *rows]
 
 
 def summary(kind: type[Settings]) -> str:
@@ -38,7 +100,7 @@ def shown(value: object) -> str:
     return str(value).lower() if isinstance(value, bool) else str(value) or "''"
 
 
-PAGES = {"methods.md": methods_page}
+PAGES = {"methods.md": methods_page, "metrics.md": metrics_page}
 
 
 if __name__ == "__main__":

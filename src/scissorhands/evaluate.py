@@ -1,24 +1,28 @@
-"""One forward pass per part of the data, then all metrics, then Scores."""
+"""One forward pass per part of the data, what a level looks at besides, then all metrics, then Scores."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-import torch
 from torch import nn
 
 from .data import Split
 from .errors import NoReferenceError, ScissorhandsError
-from .metrics import GAP_OVER, METRICS, Outputs, avg_gap
+from .evidence import due, gather, wanted
+from .exam import Evaluation, Exam
+from .methods.method import Method
+from .metrics import GAP_OVER, METRICS, Evidence, Verdict, accuracy, avg_gap, verdict
 from .models import require_fit
-from .modes import evaluating
-from .problem import on_device
+from .predict import predict
+from .problem import Log, ignore
 from .records import Part
+from .teacher import Teacher, cache
+from .train import Training
 
 
 @dataclass(frozen=True)
 class Scores:
-    """What was measured: percentages by name, the records behind them, and what could not be measured and why.
+    """What was measured: numbers by name, the records behind them, and what could not be measured and why.
 
     `manifest` says what was forgotten; scores of different manifests are not compared.
     """
@@ -28,6 +32,7 @@ class Scores:
     failed: Mapping[str, str] = field(default_factory=dict)
     manifest: str = ""
     reference: Mapping[str, float] = field(default_factory=dict)
+    verdict: Verdict | None = None
 
     def __getitem__(self, name: str) -> float:
         """One score by name."""
@@ -60,41 +65,91 @@ class Scores:
             "counts": dict(self.counts),
             "failed": dict(self.failed),
             "reference": dict(self.reference),
+            "verdict": self.verdict.to_dict() if self.verdict else None,
         }
 
     @classmethod
     def from_dict(cls, stored: Mapping[str, Any]) -> "Scores":
         """The scores from plain values."""
         raw = {name: value for name, value in stored["values"].items() if name != "avg_gap"}
-        return cls(raw, stored["counts"], stored["failed"], stored["manifest"], stored["reference"])
+        said = Verdict(**stored["verdict"]) if stored.get("verdict") else None
+        return cls(raw, stored["counts"], stored["failed"], stored["manifest"], stored["reference"], said)
 
 
-def evaluate(model: nn.Module, split: Split, against: "nn.Module | Scores | None" = None) -> Scores:
-    """Scores the model on every part of the split and, where there is a reference, its distance to that."""
+def evaluate(
+    model: nn.Module,
+    split: Split,
+    against: "nn.Module | Scores | None" = None,
+    *,
+    level: str = "quick",
+    settings: Evaluation | None = None,
+    training: Training | None = None,
+    method: Method | None = None,
+    original: nn.Module | None = None,
+    log: Log = ignore,
+) -> Scores:
+    """Scores the model on every part of the split and, where there is a reference, its distance to that.
+
+    A level above `quick` trains: `training` says how models of this kind are, `method` what made this one forget, and
+    `original` is the model as it was before.
+    """
     require_fit(model, split.test.records)
-    scores = measure(model, split.parts(), split.manifest)
+    known = predict(original, split.forget) if original else None
+    exam = Exam(
+        model,
+        split,
+        settings or Evaluation(),
+        Teacher(model, training, folder=cache()) if training else None,
+        method,
+        original_accuracy=accuracy(known.logits, known.labels) if known else None,
+    )
+    evidence: dict[str, Any] = outputs(model, split.parts())
     if isinstance(against, nn.Module):
+        evidence["retrained"] = outputs(against, split.parts())
         against = evaluate(against, split)
+    scores, _ = examine(exam, evidence, level, log=log)
     return scores.against(against) if against else scores
 
 
-def measure(model: nn.Module, parts: Mapping[str, Part], manifest: str = "") -> Scores:
-    """All metrics that these parts allow; one that fails is reported with its reason, never dropped."""
-    outputs = {name: predict(model, part) for name, part in parts.items()}
-    values: dict[str, float] = {}
-    failed: dict[str, str] = {}
-    for name, metric in METRICS.items():
-        if not set(metric.needs) <= set(outputs):
-            continue
-        try:
-            values[name] = metric.compute(outputs)
-        except (ScissorhandsError, ValueError, RuntimeError) as error:
-            failed[name] = str(error).splitlines()[0]
-    return Scores(values, {name: len(part) for name, part in parts.items()}, failed, manifest)
+def outputs(model: nn.Module, parts: Mapping[str, Part]) -> dict[str, Any]:
+    """What the model says about each part."""
+    return {name: predict(model, part) for name, part in parts.items()}
 
 
-def predict(model: nn.Module, part: Part, batch_size: int = 512) -> Outputs:
-    """What the model says about a part, without changing the model."""
-    with evaluating(model), torch.inference_mode():
-        found = [(model(on_device(model, inputs)).cpu(), labels) for inputs, labels in part.batches(batch_size)]
-    return Outputs(torch.cat([logits for logits, _ in found]).float(), torch.cat([labels for _, labels in found]))
+def accuracies(model: nn.Module, parts: Mapping[str, Part]) -> dict[str, float]:
+    """The accuracy of the model on each part."""
+    return {name: accuracy(said.logits, said.labels) for name, said in outputs(model, parts).items()}
+
+
+def examine(
+    exam: Exam, evidence: Evidence, level: str = "quick", known: Scores | None = None, log: Log = ignore
+) -> tuple[Scores, Evidence]:
+    """The scores up to a level, and all the evidence behind them. What is known or at hand is not computed again."""
+    counts = {name: len(part) for name, part in exam.split.parts().items()}
+    scores = known or Scores({}, counts, manifest=exam.split.manifest)
+    found, failed = gather(exam, wanted(level, scores.values, evidence), log)
+    evidence = {**evidence, **found}
+    scores = measure(evidence, due(level, scores.values), failed, scores)
+    return judge(scores, evidence, exam.split.kind), evidence
+
+
+def measure(evidence: Evidence, names: list[str], missing: Mapping[str, str], scores: Scores) -> Scores:
+    """The scores with these metrics added where the evidence allows; one that fails is reported, never dropped."""
+    values, failed = dict(scores.values), dict(scores.failed)
+    for name in names:
+        metric = METRICS[name]
+        failed.pop(name, None)
+        if lacking := [need for need in metric.needs if need in missing]:
+            failed[name] = missing[lacking[0]]
+        elif metric.compute and set(metric.needs) <= set(evidence):
+            try:
+                values[name] = metric.compute(evidence)
+            except (ScissorhandsError, ValueError, RuntimeError) as error:
+                failed[name] = str(error).splitlines()[0]
+    return replace(scores, values=values, failed=failed)
+
+
+def judge(scores: Scores, evidence: Evidence, kind: str) -> Scores:
+    """The scores with a verdict: by the retrained model where there is one, else by reference models."""
+    references = [evidence["retrained"]] if "retrained" in evidence else evidence.get("references", [])
+    return replace(scores, verdict=verdict(evidence, references, kind))

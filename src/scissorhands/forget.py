@@ -32,6 +32,11 @@ class Forget:
         if kind not in _KINDS:
             raise DataError(f"cannot forget by '{kind}'. {did_you_mean(kind, _KINDS)}")
 
+    @property
+    def drawn(self) -> bool:
+        """Whether the records are drawn at random, so that they are like all others."""
+        return self.text.startswith("random:")
+
     def ids(self, records: Records, among: Tensor, seed: int = 0) -> Tensor:
         """The numbers of the records to forget, sorted, out of those that the model was trained on (`among`)."""
         kind, _, rest = self.text.partition(":")

@@ -15,9 +15,12 @@ from . import models, runs
 from .cost import measured
 from .data import Split, held_out, split
 from .errors import DataError, FailedError, ModelError, NoReferenceError, SettingError
-from .evaluate import evaluate, measure
+from .evaluate import Scores, accuracies, examine, judge, measure, outputs
+from .evidence import due
+from .exam import Exam
 from .forget import Forget
 from .methods import Retrain, find
+from .metrics import METRICS
 from .models import Blueprint
 from .modes import evaluating
 from .problem import Log, Problem, ignore, trainable
@@ -132,7 +135,9 @@ def train(
         with runs.logging_to(work, log) as keep, measured(device) as cost:
             training.fit(built, problem, keep)
         parts = {"retain": trained, "unseen": Part(data.train, unseen), "test": _all(data.test)}
-        scores = measure(built, {name: part for name, part in parts.items() if len(part)})
+        parts = {name: part for name, part in parts.items() if len(part)}
+        counts = {name: len(part) for name, part in parts.items()}
+        scores = measure(outputs(built, parts), due("quick", ()), {}, Scores({}, counts))
         models.save(built, blueprint, work / "model")
         record = {
             **_about("train", place.seed, device),
@@ -163,21 +168,22 @@ def scrub(
         case = _case(subject, request, place)
         model = subject.model.to(device)
         problem = case.split.problem(seed=place.seed, augment=case.data.augment)
-        before = measure(model, {"retain": case.split.retain})["retain_accuracy"]
+        before = accuracies(model, {"retain": case.split.retain, "forget": case.split.forget})
         _warm_up(model, problem)
         with runs.logging_to(work, log) as keep, measured(device) as cost:
             chosen.scrub(model, problem, keep)
         if not all(bool(torch.isfinite(p).all()) for p in model.parameters()):
             raise FailedError(f"{method} left weights that are not numbers: it diverged, so nothing was written.")
-        scores = evaluate(model, case.split)
+        scores, evidence = examine(Exam(model, case.split), outputs(model, case.split.parts()))
         models.save(model, subject.blueprint, work / "model")
         record = {
             **_about("scrub", place.seed, device),
-            "retain_accuracy_before": before,
+            **{f"{name}_accuracy_before": value for name, value in before.items()},
             **case.record,
             "method": {"name": method, **chosen.to_dict()},
         }
         runs.write_record(work, record, case.ids)
+        runs.write_evidence(work, evidence)
         runs.write_result(work, Result(scores, cost.seconds, cost.memory_mib))
     return runs.read(place.folder)
 
@@ -187,32 +193,41 @@ def score(subject: Subject, request: Request, place: Place, reference: Run | Non
     device = place.torch_device()
     with runs.writing(place.folder, place.overwrite) as work:
         case = _case(subject, request, place)
-        scores = evaluate(subject.model.to(device), case.split)
+        model = subject.model.to(device)
+        scores, evidence = examine(Exam(model, case.split), outputs(model, case.split.parts()))
         made = subject.run.result if subject.run else Result(scores)
         scrubbed = subject.run is not None and subject.run.record["verb"] == "scrub"
         maker = subject.run.record["method"] if scrubbed and subject.run else {"name": "original"}
         record = {**_about("evaluate", place.seed, device), **case.record, "method": maker}
         runs.write_record(work, record, case.ids)
-        result = Result(scores, made.seconds, made.memory_mib)
-        runs.write_result(work, _compared(result, reference, place.folder) if reference else result)
+        runs.write_evidence(work, evidence)
+        runs.write_result(work, Result(scores, made.seconds, made.memory_mib))
+        if reference:
+            compare(runs.read(work), reference)
     return runs.read(place.folder)
 
 
-def compare(run: Run, reference: Run) -> Run:
+def compare(run: Run, reference: Run, tried: int | None = None) -> Run:
     """Adds to a run how far it is from a reference, from what both have stored."""
-    runs.write_result(run.folder, _compared(run.result, reference, run.folder))
-    return runs.read(run.folder)
-
-
-def _compared(result: Result, reference: Run, folder: Path) -> Result:
     if reference.method == "original":
         raise NoReferenceError(f"{reference.folder} was not scrubbed or retrained, so it is no reference.")
-    return replace(
-        result,
-        scores=result.scores.against(reference.result.scores),
-        reference=runs.from_there(reference.folder, folder),
+    scores = run.result.scores.against(reference.result.scores)
+    evidence, retrained = runs.read_evidence(run.folder), runs.read_evidence(reference.folder)
+    if evidence and retrained:
+        evidence["retrained"] = retrained
+        beside = [name for name, metric in METRICS.items() if "retrained" in metric.needs]
+        scores = measure(evidence, beside, {}, scores)
+        itself = run.folder.resolve() == reference.folder.resolve()  # which says nothing about itself
+        scores = replace(scores, verdict=None) if itself else judge(scores, evidence, run.record["split"]["kind"])
+    result = replace(
+        run.result,
+        scores=scores,
+        reference=runs.from_there(reference.folder, run.folder),
         reference_seconds=reference.result.seconds,
+        tried=tried if tried is not None else run.result.tried,
     )
+    runs.write_result(run.folder, result)
+    return runs.read(run.folder)
 
 
 def _case(subject: Subject, request: Request, place: Place) -> Case:
@@ -231,6 +246,7 @@ def _case(subject: Subject, request: Request, place: Place) -> Case:
     record = {
         "model": _model(origin, _first(subject), subject.blueprint),
         "training": subject.run.record.get("training", {}) if subject.run else {},
+        **_training_seed(subject.run),
         "data": source.to_dict(),
         "split": {
             "forget": request.forget.text,
@@ -240,6 +256,7 @@ def _case(subject: Subject, request: Request, place: Place) -> Case:
             "unseen": request.unseen,
             "fingerprint": data.train.fingerprint,
             "manifest": divided.manifest,
+            "kind": divided.kind,
             **{f"{name}_records": len(part) for name, part in divided.parts().items()},
         },
     }
@@ -254,6 +271,11 @@ def _recipe(kind: type[Settings], run: Run | None) -> dict[str, Any]:
 def _model(source: str, first: str, blueprint: Blueprint) -> dict[str, Any]:
     """What is recorded of a model: where it came from, what it was at first, and how it is built."""
     return {"source": source, "origin": first, "name": blueprint.name, "arguments": dict(blueprint.arguments)}
+
+
+def _training_seed(run: Run | None) -> dict[str, int]:
+    """The seed of the original's training, where that is known."""
+    return {"training_seed": int(run.record.get("training_seed", run.record["seed"]))} if run else {}
 
 
 def _first(subject: Subject) -> str:

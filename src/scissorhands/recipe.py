@@ -10,6 +10,7 @@ from typing import Any
 from .errors import SettingError, did_you_mean
 from .forget import Forget
 from .methods import Method, find
+from .metrics import LEVELS
 from .sources import Source
 from .train import Training
 
@@ -22,10 +23,14 @@ _KEYS = (
     "model_set",
     "forget",
     "seeds",
+    "draws",
+    "method_seeds",
     "split_seed",
     "holdout",
     "unseen",
+    "level",
     "methods",
+    "tried",
     "training",
 )
 
@@ -37,11 +42,16 @@ class Entry:
     label: str
     name: str
     method: Method
+    tried: int | None = None
 
 
 @dataclass(frozen=True)
 class Recipe:
-    """Which data and model, what to forget, by which methods, how often."""
+    """Which data and model, what to forget, by which methods, how often.
+
+    Chance enters at three levels: `seeds` of the training, `draws` of what is forgotten at random, and `method_seeds`;
+    without the last, a method runs with the seed of the training. `tried` is how many runs chose a method's settings.
+    """
 
     title: str
     source: Source
@@ -51,6 +61,9 @@ class Recipe:
     training: Training
     entries: list[Entry]
     seeds: list[int] = field(default_factory=lambda: [0, 1, 2])
+    draws: list[int] = field(default_factory=list)
+    method_seeds: list[int] = field(default_factory=list)
+    level: str = "quick"
     split_seed: int = 0
     holdout: float = 0.0
     unseen: float = 0.2
@@ -81,8 +94,10 @@ class Recipe:
                 raise SettingError(f"a recipe needs '{key}'.")
         data = text["data"] if isinstance(text["data"], dict) else {"name": text["data"]}
         training = Training.make(text.get("training", {}))
-        entries = [entry for name in names for entry in _entries(name, text.get(name, {}), training)]
-        rest: dict[str, Any] = {key: text[key] for key in ("seeds", "split_seed") if key in text}
+        tried = text.get("tried", {})
+        entries = [entry for name in names for entry in _entries(name, text.get(name, {}), training, tried.get(name))]
+        plain = ("seeds", "draws", "method_seeds", "level", "split_seed")
+        rest: dict[str, Any] = {key: text[key] for key in plain if key in text}
         rest |= {key: float(text[key]) for key in ("holdout", "unseen") if key in text}
         title = text.get("title", stem)
         arguments = text.get("model_set", {})
@@ -92,9 +107,15 @@ class Recipe:
 
 def _check_types(text: Mapping[str, Any]) -> None:
     """Refuses values of the wrong kind, which TOML lets through."""
-    numbers = text.get("seeds", [0])
-    if not isinstance(numbers, list) or not numbers or any(type(x) is not int for x in numbers):
-        raise SettingError(f"'seeds' must be a list of whole numbers, not {numbers!r}.")
+    for key in ("seeds", "draws", "method_seeds"):
+        numbers = text.get(key, [0])
+        if not isinstance(numbers, list) or not numbers or any(type(x) is not int for x in numbers):
+            raise SettingError(f"'{key}' must be a list of whole numbers, not {numbers!r}.")
+    if text.get("level", "quick") not in LEVELS:
+        raise SettingError(f"there is no level '{text['level']}'. {did_you_mean(str(text['level']), LEVELS)}")
+    tried = text.get("tried", {})
+    if not isinstance(tried, dict) or any(type(x) is not int or x < 0 for x in tried.values()):
+        raise SettingError(f"'tried' must be a table of whole numbers by method, not {tried!r}.")
     if not isinstance(text.get("methods", []), list) or any(type(x) is not str for x in text.get("methods", [])):
         raise SettingError(f"'methods' must be a list of names, not {text['methods']!r}.")
     for key in ("holdout", "unseen"):
@@ -105,7 +126,7 @@ def _check_types(text: Mapping[str, Any]) -> None:
             raise SettingError(f"'{key}' cannot be {text[key]!r}.")
 
 
-def _entries(name: str, settings: Mapping[str, Any], training: Training) -> Iterator[Entry]:
+def _entries(name: str, settings: Mapping[str, Any], training: Training, tried: int | None) -> Iterator[Entry]:
     """The method with its settings; a list stands for each of its values in turn."""
     kind = find(name)
     known = {**training.to_dict(), **settings} if name == "retrain" else settings
@@ -113,4 +134,4 @@ def _entries(name: str, settings: Mapping[str, Any], training: Training) -> Iter
     for values in itertools.product(*lists.values()):
         chosen = dict(zip(lists, values, strict=True))
         label = "-".join([name.replace(":", "."), *(f"{key}={value}" for key, value in chosen.items())])
-        yield Entry(label, name, kind.make({**known, **chosen}))
+        yield Entry(label, name, kind.make({**known, **chosen}), tried)

@@ -131,6 +131,38 @@ class Foreign(Records):
         return batch, self.labels[ids]
 
 
+class Joined(Records):
+    """Parts of several data sets as one, in their order."""
+
+    def __init__(self, *parts: "Part") -> None:
+        self.parts = parts
+        self.classes = parts[0].records.classes
+        self._starts = torch.tensor([0, *(len(part) for part in parts)]).cumsum(0)
+
+    @cached_property
+    def labels(self) -> Tensor:
+        return torch.cat([part.labels for part in self.parts])
+
+    def fetch(self, ids: Tensor) -> Batch:
+        inputs: Tensor | None = None
+        for part, start, end in zip(self.parts, self._starts, self._starts[1:], strict=False):
+            here = (ids >= start) & (ids < end)
+            if here.any():
+                found, _ = part.records.fetch(part.ids[ids[here] - start])
+                inputs = found.new_empty(len(ids), *found.shape[1:]) if inputs is None else inputs
+                inputs[here] = found
+        if inputs is None:
+            raise DataError("a batch needs at least one record.")
+        return inputs, self.labels[ids]
+
+    @cached_property
+    def fingerprint(self) -> str:  # type: ignore[override]
+        digest = hashlib.sha256()
+        for part in self.parts:
+            digest.update(part.fingerprint.encode())
+        return digest.hexdigest() if all(part.fingerprint for part in self.parts) else ""
+
+
 def _kind(value: Any) -> str:
     shape = getattr(value, "shape", None)
     return type(value).__name__ + (f" of shape {tuple(shape)}" if shape is not None else "")
@@ -155,6 +187,12 @@ class Part:
     def labels(self) -> Tensor:
         """The label of every record of the part."""
         return self.records.labels[self.ids]
+
+    @property
+    def fingerprint(self) -> str:
+        """A hash of the content and of which records they are; empty where the content's is."""
+        content = self.records.fingerprint
+        return hashlib.sha256(content.encode() + self.ids.numpy().tobytes()).hexdigest() if content else ""
 
     def batches(self, size: int) -> Iterator[Batch]:
         """One pass, in the order of the ids."""

@@ -1,12 +1,14 @@
 """Run folders as one self-contained page. It shows what is stored, and computes nothing."""
 
 import os
+from base64 import b64encode
 from collections.abc import Sequence
 
 from jinja2 import Environment, PackageLoader, select_autoescape
 
+from .metrics import METRICS
 from .runs import Run
-from .table import TITLES, Table
+from .table import MAIN, Table
 
 
 def page(table: Table, runs: Sequence[Run], title: str) -> str:
@@ -16,7 +18,18 @@ def page(table: Table, runs: Sequence[Run], title: str) -> str:
     )
     template = environment.get_template("report.html")
     above = os.path.commonpath([run.folder.absolute().parent for run in runs])
-    places = [os.path.relpath(run.folder, above) for run in runs]
+    main = table.names(MAIN)
     return template.render(
-        title=title, table=table, names=table.names(), titles=TITLES, runs=list(zip(runs, places, strict=True))
+        title=title,
+        table=table,
+        main=main,
+        rest=[name for name in table.names() if name not in main],
+        metrics=METRICS,
+        runs=[(run, os.path.relpath(run.folder, above), _pictures(run)) for run in runs],
     )
+
+
+def _pictures(run: Run) -> dict[str, str]:
+    """The pictures in the run folder, as text that a page can hold."""
+    files = sorted((run.folder / "gradcam").glob("*.png"))
+    return {file.stem: b64encode(file.read_bytes()).decode() for file in files}

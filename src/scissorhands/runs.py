@@ -1,4 +1,5 @@
-"""A run folder: run.toml says what was done, log.jsonl how it went, model/ what came out, scores.json what it is worth.
+"""A run folder: run.toml says what was done, log.jsonl how it went, model/ what came out, scores.json what it is worth,
+evidence.safetensors what the scores were computed from, and gradcam/ where the model looks.
 
 A run is written beside its place and renamed into it when it is complete, so a folder that exists is whole.
 """
@@ -15,23 +16,33 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from safetensors import SafetensorError
+from safetensors.torch import load_file, save_file
+
 from .errors import FailedError, RunError
 from .evaluate import Scores
+from .evidence import from_tensors, to_tensors
+from .metrics import Evidence
 from .problem import Log
 from .settings import to_toml
 
+EVIDENCE = "evidence.safetensors"
 _FULL = (errno.ENOSPC, errno.EDQUOT)
 
 
 @dataclass(frozen=True)
 class Result:
-    """What a run is worth: its scores, what it cost, and what it was compared with."""
+    """What a run is worth: its scores, what it cost, and what it was compared with.
+
+    `tried` is how many runs were made to choose the settings, where that is known.
+    """
 
     scores: Scores
     seconds: float | None = None
     memory_mib: float | None = None
     reference: str = ""
     reference_seconds: float | None = None
+    tried: int | None = None
 
     def values(self) -> dict[str, float]:
         """All numbers by name, as tables show them."""
@@ -40,6 +51,8 @@ class Result:
             stored["memory_mib"] = self.memory_mib
         if self.seconds is not None and self.reference_seconds:
             stored["rte"] = self.seconds / self.reference_seconds
+            if self.tried is not None:
+                stored["tuning"] = self.tried * stored["rte"]
         return stored
 
     def to_dict(self) -> dict[str, Any]:
@@ -50,6 +63,7 @@ class Result:
             "seconds": self.seconds,
             "reference_run": self.reference,
             "reference_seconds": self.reference_seconds,
+            "tried": self.tried,
         }
 
     @classmethod
@@ -57,9 +71,11 @@ class Result:
         """The result from plain values."""
         values = dict(stored["values"])
         memory = values.pop("memory_mib", None)
-        values.pop("rte", None)
+        for derived in ("rte", "tuning"):
+            values.pop(derived, None)
         scores = Scores.from_dict({**stored, "values": values})
-        return cls(scores, stored["seconds"], memory, stored["reference_run"], stored["reference_seconds"])
+        cost = (stored["seconds"], memory, stored["reference_run"], stored["reference_seconds"], stored.get("tried"))
+        return cls(scores, *cost)
 
 
 @dataclass(frozen=True)
@@ -178,6 +194,29 @@ def write_record(work: Path, record: Mapping[str, Any], ids: Mapping[str, list[i
 def write_result(folder: Path, result: Result) -> None:
     """Writes scores.json."""
     write_file(folder / "scores.json", json.dumps(result.to_dict(), indent=2) + "\n")
+
+
+def write_evidence(folder: Path, evidence: Evidence) -> None:
+    """Writes evidence.safetensors, by rename."""
+    path = folder / EVIDENCE
+    part = path.with_name(f".{path.name}.{os.getpid()}")
+    try:
+        save_file(to_tensors(evidence), part)
+        part.replace(path)
+    except (OSError, SafetensorError) as error:
+        part.unlink(missing_ok=True)
+        raise FailedError(f"cannot write {path}: {error}") from None
+
+
+def read_evidence(folder: Path) -> dict[str, Any]:
+    """The evidence behind a run's scores; empty where none was kept."""
+    path = folder / EVIDENCE
+    if not path.exists():
+        return {}
+    try:
+        return from_tensors(load_file(path))
+    except (OSError, SafetensorError, ValueError, TypeError) as error:
+        raise RunError(f"{path} cannot be read: {error}") from None
 
 
 @contextmanager

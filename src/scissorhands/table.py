@@ -1,22 +1,29 @@
-"""Runs, side by side: one row per method, the mean and the spread over seeds."""
+"""Runs, side by side: one row per method, the mean and the spread over seeds, and which rows cannot be told apart."""
 
 import json
 import statistics
+from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import combinations
 from typing import Any
 
 from .errors import RunError
-from .metrics import METRICS
+from .metrics import METRICS, interval, noise_floor
 from .runs import Run
 
-TITLES = {
-    **{name: metric.title for name, metric in METRICS.items()},
-    "avg_gap": "Avg. Gap",
-    "rte": "RTE",
-    "memory_mib": "Memory (MiB)",
-}
+TITLES = {name: metric.title for name, metric in METRICS.items()}
+MAIN = (
+    "forget_accuracy",
+    "retain_accuracy",
+    "test_accuracy",
+    "mia",
+    "auc",
+    "avg_gap",
+    "rte",
+    "tuning",
+    "memory_mib",
+)
 
 
 @dataclass(frozen=True)
@@ -27,40 +34,91 @@ class Row:
     settings: dict[str, Any]
     forget: str
     manifest: str
-    seeds: list[int]
+    seeds: list[int | str]
     metrics: dict[str, dict[str, float | None]]
     failed: dict[str, str]
+    verdicts: dict[str, int]
 
     def cell(self, name: str) -> str:
         """A number as a person reads it."""
         if name in self.failed:
-            return "failed"
+            reason = self.failed[name]
+            return f"> {reason.split()[2]}" if reason.startswith("more than") else "failed"
         if name not in self.metrics:
             return "–"
-        digits = 3 if name == "rte" else 0 if name == "memory_mib" else 2
+        digits = METRICS[name].digits
         mean, std = self.metrics[name]["mean"], self.metrics[name]["std"]
         return f"{mean:.{digits}f}" + ("" if std is None else f" ± {std:.{digits}f}")
+
+    def verdict(self) -> str:
+        """The verdicts of the runs, with their number where they differ."""
+        if len(self.verdicts) == 1:
+            return next(iter(self.verdicts))
+        return ", ".join(f"{count} {call}" for call, count in self.verdicts.items()) or "–"
+
+
+@dataclass(frozen=True)
+class Difference:
+    """How far two methods are apart in Avg. Gap, over runs of the same seeds and forget sets, with a 95 % interval."""
+
+    method: str
+    other: str
+    pairs: int
+    mean: float
+    low: float | None
+    high: float | None
+    apart: bool
 
 
 @dataclass(frozen=True)
 class Table:
-    """Rows, and the method that gaps and times are measured against."""
+    """Rows, the method that gaps and times are measured against, and what chance alone does.
+
+    `noise` holds the Avg. Gaps between retrained models of different seeds: their mean is the noise floor.
+    """
 
     reference: str | None
     rows: list[Row]
+    noise: list[float] = field(default_factory=list)
+    differences: list[Difference] = field(default_factory=list)
 
-    def names(self) -> list[str]:
+    def names(self, among: Sequence[str] = tuple(TITLES)) -> list[str]:
         """The metrics that any row has, in the table's order."""
         found = {name for row in self.rows for name in (*row.metrics, *row.failed)}
-        return [name for name in TITLES if name in found]
+        return [name for name in among if name in found]
 
     def forgotten(self) -> list[str]:
         """What the rows forgot, each once."""
         return list(dict.fromkeys(row.forget for row in self.rows if row.forget))
 
+    def noise_floor(self) -> float | None:
+        """The mean Avg. Gap between retrained models of different seeds."""
+        return statistics.fmean(self.noise) if self.noise else None
+
+    def nearest(self) -> str | None:
+        """The method with the lowest Avg. Gap, of those that are compared."""
+        return self.differences[0].method if self.differences else None
+
+    def notes(self) -> list[str]:
+        """What the table says about chance, in sentences."""
+        lines = []
+        if (floor := self.noise_floor()) is not None:
+            lines.append(f"Noise floor: two retrained models of different seeds have an Avg. Gap of {floor:.2f}.")
+        if self.differences:
+            tied = [d.other for d in self.differences if not d.apart]
+            apart = f"cannot be told apart from {', '.join(tied)}" if tied else "stands apart from all others"
+            pairs = self.differences[0].pairs
+            lines.append(f"Nearest: {self.nearest()}. With {pairs} paired runs it {apart}.")
+        return lines
+
     def to_dict(self) -> dict[str, Any]:
         """The table as plain values."""
-        return {"reference": self.reference, "rows": [vars(row) for row in self.rows]}
+        return {
+            "reference": self.reference,
+            "rows": [vars(row) for row in self.rows],
+            "noise_floor": self.noise_floor(),
+            "differences": [vars(difference) for difference in self.differences],
+        }
 
 
 def tabulate(runs: Sequence[Run]) -> Table:
@@ -74,15 +132,52 @@ def tabulate(runs: Sequence[Run]) -> Table:
     rows = [_row(label, group) for label, group in zip(labels, groups.values(), strict=True)]
     folders = {(run.folder / run.result.reference).resolve() for run in runs if run.result.reference}
     references = {run.method for run in runs if run.folder.resolve() in folders} or {folder.name for folder in folders}
-    return Table(references.pop() if len(references) == 1 else None, rows)
+    reference = references.pop() if len(references) == 1 else None
+    noise = _noise([run for run in runs if run.method == reference])
+    return Table(reference, rows, noise, _differences(runs, reference, noise))
 
 
-def _labels(firsts: list[Run]) -> list[str]:
+def _noise(retrained: list[Run]) -> list[float]:
+    """The gaps between the reference's runs that differ in nothing but the seed."""
+    groups: dict[str, list[Run]] = {}
+    for run in retrained:
+        groups.setdefault(json.dumps(_described(run), sort_keys=True), []).append(run)
+    return [gap for group in groups.values() for gap in noise_floor([run.result.scores.values for run in group])]
+
+
+def _differences(runs: Sequence[Run], reference: str | None, noise: list[float]) -> list[Difference]:
+    """The nearest method against each other one: the difference in Avg. Gap wherever both ran on the same case.
+
+    Two methods are apart if the interval excludes zero, and they differ by more than the noise floor.
+    """
+    gaps: dict[str, dict[str, float]] = {}
+    contenders = [run for run in runs if run.method != reference and run.result.scores.reference]
+    labels = _labels(contenders, without=("split.",))
+    for run, label in zip(contenders, labels, strict=True):
+        case = json.dumps([run.record["split"]["manifest"], _seed(run)])
+        gaps.setdefault(label, {})[case] = run.result.scores.avg_gap
+    if len(gaps) < 2:
+        return []
+    nearest = min(gaps, key=lambda label: statistics.fmean(gaps[label].values()))
+    floor = statistics.fmean(noise) if noise else 0.0
+    found = []
+    for label in gaps:
+        shared = [case for case in gaps[nearest] if case in gaps[label]]
+        if label != nearest and shared:
+            ours = interval([gaps[label][case] - gaps[nearest][case] for case in shared])
+            apart = not ours.holds(0.0) and abs(ours.mean) > floor
+            low, high = (ours.low, ours.high) if len(shared) > 1 else (None, None)
+            found.append(Difference(nearest, label, len(shared), ours.mean, low, high, apart))
+    return found
+
+
+def _labels(firsts: list[Run], without: tuple[str, ...] = ()) -> list[str]:
     """The methods' names, each with the settings in which it differs from another row of its name."""
     labels = []
-    for run in firsts:
-        twins = [_described(other) for other in firsts if other.method == run.method]
-        differs = {k: v for k, v in _described(run).items() if any(twin.get(k, v) != v for twin in twins)}
+    described = [{k: v for k, v in _described(run).items() if not k.startswith(without or "\0")} for run in firsts]
+    for run, own in zip(firsts, described, strict=True):
+        twins = [other for one, other in zip(firsts, described, strict=True) if one.method == run.method]
+        differs = {k: v for k, v in own.items() if any(twin.get(k, v) != v for twin in twins)}
         labels.append(" ".join([run.method, *(f"{name}={value}" for name, value in differs.items())]))
     return labels
 
@@ -99,22 +194,29 @@ def _described(run: Run) -> dict[str, Any]:
     }
 
 
+def _seed(run: Run) -> int | str:
+    """The seed of the run; with the seed of the original's training before it, where that is another."""
+    own = int(run.record["seed"])
+    first = run.record.get("training_seed", own)
+    return own if first == own else f"{first}/{own}"
+
+
 def _row(label: str, group: list[Run]) -> Row:
     values = [run.result.values() for run in group]
     names = [name for name in TITLES if all(name in value for value in values)]
     failed = {name: reason for run in group for name, reason in run.result.scores.failed.items()}
-    seeds = sorted(run.record["seed"] for run in group)
     for run, other in combinations(group, 2):
-        if run.record["seed"] == other.record["seed"]:
+        if _seed(run) == _seed(other):
             raise RunError(f"two runs of {label} have the same seed: {run.folder} and {other.folder}.")
     return Row(
         label,
         group[0].settings,
         group[0].record["split"].get("forget", ""),
         group[0].record["split"]["manifest"],
-        seeds,
+        [_seed(run) for run in sorted(group, key=lambda run: (run.record.get("training_seed", 0), run.record["seed"]))],
         {name: _summary([value[name] for value in values]) for name in names},
         failed,
+        dict(Counter(run.result.scores.verdict.call for run in group if run.result.scores.verdict)),
     )
 
 

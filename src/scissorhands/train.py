@@ -63,9 +63,12 @@ def descend(
     schedule: str = "constant",
     objective: Objective | None = None,
     mask: Mapping[str, Tensor] | None = None,
+    until: Callable[[], bool] | None = None,
     log: Log = ignore,
 ) -> None:
     """Minimises the objective (the problem's loss, if none is given), in place. Each epoch walks the parts in order.
+
+    It ends before its time when `until`, which is asked after every epoch, says so.
 
     With a mask, the weights that it leaves out keep every bit: neither gradient nor decay nor momentum reaches them.
     """
@@ -90,6 +93,8 @@ def descend(
                     step.zero_grad()
                     done += 1
                     log({"phase": phase, "epoch": epoch, "step": done, "steps": steps, "loss": finite(loss)})
+            if until and until():
+                return
 
 
 @torch.no_grad()

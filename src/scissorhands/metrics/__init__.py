@@ -1,47 +1,32 @@
-"""The metrics: pure functions of tensors, and the table of them. All are percentages, as in the paper."""
-
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
-
-from torch import Tensor
+"""The metrics: pure functions of tensors, and the table of them."""
 
 from .accuracy import accuracy
-from .gap import GAP_OVER, avg_gap
-from .membership import called_non_members, confidence
+from .gap import GAP_OVER, avg_gap, noise_floor
+from .intervals import Interval, interval
+from .membership import called_non_members
+from .outputs import Evidence, Outputs
+from .perrecord import sureness
+from .separation import auc, caught_at
+from .table import LEVELS, METRICS, Metric
+from .verdict import CALLS, Verdict, verdict
 
-
-@dataclass(frozen=True)
-class Outputs:
-    """What a model says about one part of the data."""
-
-    logits: Tensor
-    labels: Tensor
-
-
-@dataclass(frozen=True)
-class Metric:
-    """A row of the table: its title, the parts of the data it needs, and how it is computed."""
-
-    title: str
-    needs: tuple[str, ...]
-    compute: Callable[[Mapping[str, Outputs]], float]
-
-
-def _accuracy_on(part: str) -> Callable[[Mapping[str, Outputs]], float]:
-    return lambda outputs: accuracy(outputs[part].logits, outputs[part].labels)
-
-
-def _mia(outputs: Mapping[str, Outputs]) -> float:
-    sure = {part: confidence(outputs[part].logits, outputs[part].labels) for part in ("retain", "test", "forget")}
-    return called_non_members(sure["retain"], sure["test"], sure["forget"])
-
-
-METRICS: dict[str, Metric] = {
-    "forget_accuracy": Metric("Acc forget", ("forget",), _accuracy_on("forget")),
-    "retain_accuracy": Metric("Acc retain", ("retain",), _accuracy_on("retain")),
-    "unseen_accuracy": Metric("Acc unseen", ("unseen",), _accuracy_on("unseen")),
-    "test_accuracy": Metric("Acc test", ("test",), _accuracy_on("test")),
-    "mia": Metric("MIA", ("retain", "test", "forget"), _mia),
-}
-
-__all__ = ["GAP_OVER", "METRICS", "Metric", "Outputs", "accuracy", "avg_gap", "called_non_members", "confidence"]
+__all__ = [
+    "CALLS",
+    "GAP_OVER",
+    "LEVELS",
+    "METRICS",
+    "Evidence",
+    "Interval",
+    "Metric",
+    "Outputs",
+    "Verdict",
+    "accuracy",
+    "auc",
+    "avg_gap",
+    "called_non_members",
+    "caught_at",
+    "interval",
+    "noise_floor",
+    "sureness",
+    "verdict",
+]

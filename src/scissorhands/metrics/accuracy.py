@@ -1,4 +1,4 @@
-"""Accuracy."""
+"""Accuracy, and how soon it comes back."""
 
 from torch import Tensor
 
@@ -11,3 +11,19 @@ def accuracy(logits: Tensor, labels: Tensor) -> float:
     75.0
     """
     return 100 * (logits.argmax(1) == labels).double().mean().item()
+
+
+def epochs_until(accuracies: Tensor, wanted: float) -> float:
+    """How many epochs it took to reach the wanted accuracy; the first value is from before any.
+
+    >>> import torch
+    >>> epochs_until(torch.tensor([50.0, 70.0, 90.0]), 70.0)
+    1.0
+    >>> epochs_until(torch.tensor([50.0, 70.0, 90.0]), 95.0)
+    Traceback (most recent call last):
+    ValueError: more than 2 epochs
+    """
+    reached = (accuracies >= wanted).nonzero()
+    if not len(reached):
+        raise ValueError(f"more than {len(accuracies) - 1} epochs")
+    return float(reached[0])

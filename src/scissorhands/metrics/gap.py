@@ -1,6 +1,7 @@
-"""The distance to a retrained model."""
+"""The distance to a retrained model, and how far two retrained models are from one another."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from itertools import combinations
 
 GAP_OVER = ("forget_accuracy", "retain_accuracy", "test_accuracy", "mia")
 
@@ -13,3 +14,13 @@ def avg_gap(values: Mapping[str, float], reference: Mapping[str, float]) -> floa
     2.0
     """
     return sum(abs(values[name] - reference[name]) for name in GAP_OVER) / len(GAP_OVER)
+
+
+def noise_floor(retrained: Sequence[Mapping[str, float]]) -> list[float]:
+    """The gaps between retrained models of different seeds: nothing below them can be told from chance.
+
+    >>> one = {"forget_accuracy": 90.0, "retain_accuracy": 99.0, "test_accuracy": 92.0, "mia": 10.0}
+    >>> noise_floor([one, {**one, "mia": 12.0}, {**one, "mia": 14.0}])
+    [0.5, 1.0, 0.5]
+    """
+    return [avg_gap(one, other) for one, other in combinations(retrained, 2)]

@@ -1,0 +1,22 @@
+"""What a model says about some records."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from torch import Tensor
+
+# What metrics look at, by name: `forget`, `retain`, `unseen`, `test` and `others` are Outputs of the model, and what
+# else was gathered has its own name (see METRICS).
+Evidence = Mapping[str, Any]
+
+
+@dataclass(frozen=True)
+class Outputs:
+    """The scores that a model gives to the classes of each record, and the true labels."""
+
+    logits: Tensor
+    labels: Tensor
+
+    def __len__(self) -> int:
+        return len(self.labels)

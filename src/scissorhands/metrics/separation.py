@@ -1,0 +1,30 @@
+"""How far forgotten records can be told from records that were never trained on. Nothing to tell: one half."""
+
+import torch
+from torch import Tensor
+
+
+def auc(members: Tensor, others: Tensor) -> float:
+    """The chance that a member has a higher score than another record; a tie counts half.
+
+    >>> auc(torch.tensor([3.0, 1.0]), torch.tensor([0.0, 2.0]))
+    0.75
+    """
+    ordered = others.sort().values
+    below = torch.searchsorted(ordered, members, right=False)
+    up_to = torch.searchsorted(ordered, members, right=True)
+    return ((below + up_to).double().mean() / (2 * len(others))).item()
+
+
+def caught_at(members: Tensor, others: Tensor, false_alarms: float) -> float:
+    """The percentage of members whose score is above all but this share of the others (TPR at a fixed FPR).
+
+    >>> caught_at(torch.tensor([9.0, 8.0, 1.0, 0.5]), torch.arange(10.0), 0.2)
+    50.0
+    """
+    needed = round(1 / false_alarms)
+    if len(others) < needed:
+        share = f"{100 * false_alarms:g} %"
+        raise ValueError(f"a false alarm rate of {share} needs {needed} records never seen; there are {len(others)}.")
+    threshold = others.sort(descending=True).values[int(false_alarms * len(others) + 1e-9)]
+    return 100 * (members > threshold).double().mean().item()

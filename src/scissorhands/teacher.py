@@ -1,0 +1,143 @@
+"""Trains models of the same kind as a given one, on other data, and keeps them for the next time.
+
+A kept model is found again by a hash of the data, of the settings, of the weights that it started from, and of the code
+that trained it. When one of them changes it is trained anew.
+"""
+
+import copy
+import hashlib
+import inspect
+import json
+import os
+import sys
+from collections.abc import Iterator, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+
+import torch
+from safetensors import SafetensorError
+from safetensors.torch import load_file, save_file
+from torch import nn
+
+from . import ensemble, huggingface, images, modes, networks, problem, randomness, records, reinit, train
+from .errors import FailedError, ModelError
+from .problem import Log, Problem, ignore
+from .records import Augment, Part
+from .train import Training
+
+_CODE = (
+    ensemble,
+    huggingface,
+    images,
+    modes,
+    networks,
+    problem,
+    randomness,
+    records,
+    reinit,
+    train,
+    sys.modules[__name__],
+)
+
+_TOGETHER = 16  # models that are trained at once, where that pays
+
+
+def cache() -> Path:
+    """Where trained models are kept: $SCISSORHANDS_CACHE, or the user's cache folder."""
+    home = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
+    return Path(os.environ.get("SCISSORHANDS_CACHE") or Path(home) / "scissorhands")
+
+
+@dataclass(frozen=True)
+class Teacher:
+    """How models of one kind are trained: from which architecture, by which settings."""
+
+    model: nn.Module
+    training: Training
+    start: str = ""
+    augment: Augment | None = None
+    about: str = ""  # what else makes a difference to the training, such as the name of the augmentation
+    folder: Path | None = None
+    seed: int = 0
+
+    def trained(self, parts: Sequence[Part], log: Log = ignore) -> Iterator[nn.Module]:
+        """One model per part, each of another seed; together where that is faster. Parts have the same size."""
+        together = _TOGETHER if ensemble.pays(self.model) else 1
+        for start in range(0, len(parts), together):
+            some = range(start, min(start + together, len(parts)))
+            pupils = {i: self._pupil(i) for i in some}
+            places = {i: self._place(pupils[i], parts[i], i) for i in some}
+            missing = [i for i in some if not _recalled(pupils[i], places[i])]
+            self._teach([pupils[i] for i in missing], [self._problem(parts[i], i) for i in missing], log)
+            for i in missing:
+                _keep(pupils[i], places[i])
+            yield from pupils.values()
+
+    def _teach(self, pupils: list[nn.Module], problems: list[Problem], log: Log) -> None:
+        if len(pupils) > 1:
+            with suppress(ModelError):  # some layers cannot be stacked; then nothing has changed yet
+                ensemble.fit_together(pupils, problems, self.training, log)
+                return
+        for pupil, lesson in zip(pupils, problems, strict=True):
+            self.training.fit(pupil, lesson, log)
+
+    def missing(self, parts: Sequence[Part]) -> int:
+        """How many of these models are not kept yet."""
+        places = (self._place(self._pupil(i), part, i) for i, part in enumerate(parts))
+        return sum(place is None or not place.exists() for place in places)
+
+    def _pupil(self, number: int) -> nn.Module:
+        pupil = copy.deepcopy(self.model)
+        reinit.reset(pupil, randomness.key(self.seed, "pupil", number))
+        if self.start:
+            huggingface.restart(pupil, self.start)
+        return pupil
+
+    def _problem(self, part: Part, number: int) -> Problem:
+        nothing = Part(part.records, part.ids[:0])
+        return Problem(nothing, part, seed=randomness.key(self.seed, "pupil", number), augment=self.augment)
+
+    def _place(self, pupil: nn.Module, part: Part, number: int) -> Path | None:
+        """The file of a trained model; none where the data is the user's own object, which has no fingerprint."""
+        if self.folder is None or not part.fingerprint:
+            return None
+        digest = hashlib.sha256(part.fingerprint.encode())
+        digest.update(json.dumps([self.training.to_dict(), self.seed, number, self.about, torch.__version__]).encode())
+        for name, value in pupil.state_dict().items():
+            digest.update(f"{name} {value.dtype} {tuple(value.shape)}".encode())
+            digest.update(value.detach().cpu().contiguous().reshape(-1).view(torch.uint8).numpy().tobytes())
+        for file in sorted(_files(pupil)):
+            digest.update(file.read_bytes())
+        return self.folder / f"{digest.hexdigest()[:32]}.safetensors"
+
+
+def _files(model: nn.Module) -> set[Path]:
+    """The files with the code of the model and of its training, but for PyTorch's own, whose release is known."""
+    modules = {sys.modules[type(module).__module__] for module in model.modules()}
+    known = [module for module in modules if not module.__name__.startswith("torch.")]
+    return {Path(file) for module in (*_CODE, *known) if (file := inspect.getsourcefile(module))}
+
+
+def _recalled(pupil: nn.Module, place: Path | None) -> bool:
+    """Whether the trained weights were there, and are now the pupil's."""
+    if place is None or not place.exists():
+        return False
+    try:
+        pupil.load_state_dict(load_file(place))
+    except (SafetensorError, RuntimeError, OSError):
+        return False  # damaged: it is trained anew, and replaced
+    return True
+
+
+def _keep(pupil: nn.Module, place: Path | None) -> None:
+    if place is None:
+        return
+    part = place.with_suffix(f".{os.getpid()}")
+    try:
+        place.parent.mkdir(parents=True, exist_ok=True)
+        save_file({name: value.detach().cpu().clone() for name, value in pupil.state_dict().items()}, part)
+        part.replace(place)
+    except (OSError, SafetensorError) as error:
+        part.unlink(missing_ok=True)
+        raise FailedError(f"cannot keep a reference model in {place.parent}: {error}") from None
