@@ -164,12 +164,42 @@ def test_a_percentage_is_of_what_is_left_after_forgetting_before() -> None:
 def test_without_unseen_records_there_is_no_unseen_part() -> None:
     for made in (divided(unseen=0), divided(unseen=[]), divided("class:2", unseen=[2, 6])):
         assert made.unseen is None
-        assert list(made.parts()) == ["forget", "retain", "test"]
+        assert "unseen" not in made.parts()
 
 
 def test_parts_are_named() -> None:
     made = divided()
-    assert made.parts() == {"forget": made.forget, "retain": made.retain, "unseen": made.unseen, "test": made.test}
+    names = ["forget", "retain", "unseen", "test", "others"]
+    assert made.parts() == {name: getattr(made, name) for name in names}
+
+
+def test_records_drawn_at_random_are_compared_with_unseen_ones_of_their_labels() -> None:
+    made = divided("random:3", unseen=list(range(20)))
+    assert made.kind == "drawn"
+    assert made.others.records is TRAIN
+    assert set(made.others.labels.tolist()) == set(made.forget.labels.tolist())
+    assert ids(made.others) == {i for i in range(20) if TRAIN.labels[i] in made.forget.labels}
+
+
+def test_without_unseen_records_the_test_data_takes_their_place() -> None:
+    made = divided("random:30", unseen=[])
+    assert made.others.records is TEST
+
+
+def test_a_class_that_is_gone_is_compared_with_its_held_out_and_test_records() -> None:
+    made = divided("class:2", unseen=[2, 6, 7])
+    assert made.kind == "classes"
+    assert set(made.others.labels.tolist()) == {2}
+    assert len(made.others) == 2 + int((TEST.labels == 2).sum())
+    inputs, _ = made.others.records.fetch(made.others.ids)
+    assert torch.equal(inputs[:2], TRAIN.fetch(torch.tensor([2, 6]))[0])
+
+
+def test_records_that_someone_chose_are_of_a_kind_of_their_own(tmp_path: Path) -> None:
+    path = tmp_path / "ids.txt"
+    path.write_text("1\n2\n3\n")
+    assert divided(f"ids:{path}").kind == "chosen"
+    assert divided("where:label == 2 or label == 1").kind == "classes"
 
 
 def test_a_problem_holds_everything_but_the_test_data() -> None:

@@ -130,6 +130,7 @@ def test_scrubbing_uses_the_records_that_training_held_out_as_unseen(trained: Ru
         "retain": len(train) - len(held) - 100,
         "unseen": 287,
         "test": 360,
+        "others": 287,
     }
 
 

@@ -1,5 +1,7 @@
 """Every recipe builds all that it names, holds only differences, and carries the published settings."""
 
+import importlib.util
+import math
 import tomllib
 from pathlib import Path
 from typing import Any
@@ -39,7 +41,7 @@ def test_a_recipe_holds_only_differences_from_the_defaults(path: Path) -> None:
     text = tomllib.loads(path.read_text())
     classes: dict[str, Any] = {"training": Training, "data": Source, **METHODS}
     for table, values in text.items():
-        if not isinstance(values, dict) or table == "model_set":
+        if not isinstance(values, dict) or table in ("model_set", "tried"):
             continue
         defaults = {row["name"]: row["default"] for row in classes[table].described()}
         if table == "retrain":
@@ -125,6 +127,11 @@ SMALL = 'data = "digits"\nmodel = "small"\nforget = "random:10%"\n'
         (SMALL + 'methods="retrain"', "'methods' must be a list"),
         (SMALL + 'holdout="x"', "'holdout' must be a share"),
         (SMALL + "scissorhands=3", "stand in a table"),
+        (SMALL + 'draws="all"', "'draws' must be a list"),
+        (SMALL + "method_seeds=[]", "'method_seeds' must be a list"),
+        (SMALL + 'level="standart"', "Did you mean 'standard'"),
+        (SMALL + "tried={finetune=-1}", "'tried' must be a table"),
+        (SMALL + "tried={finetun=1}", "Did you mean 'finetune'"),
     ],
 )
 def test_a_mistake_in_a_recipe_is_named_with_its_file(text: str, says: str, tmp_path: Path) -> None:
@@ -158,7 +165,7 @@ def test_a_bench_goes_on_where_it_stopped_and_refuses_other_settings(tmp_path: P
         ("random:10%", "class:3"),
         ('"small"', '"resnet18"'),
         ("seeds=[0]", "seeds=[0]\nholdout=0.2"),
-        ("seeds=[0]", "seeds=[0]\nsplit_seed=1"),
+        ("seeds=[0]", "seeds=[0]\nsplit_seed=1\nholdout=0.1"),
         ("seeds=[0]", "seeds=[0]\nunseen=0.5"),
         ("seeds=[0]", "seeds=[0]\nmodel_set={width=4}"),
         ('"digits"', '{name="digits", augment="flip"}'),
@@ -167,3 +174,32 @@ def test_a_bench_goes_on_where_it_stopped_and_refuses_other_settings(tmp_path: P
         changed = Recipe.read(written(tmp_path, text.replace(old, new)))
         with pytest.raises(RunError, match="another recipe"):
             bench(changed, tmp_path / "out", "cpu")
+
+
+def test_chance_enters_at_three_levels(tmp_path: Path) -> None:
+    text = SMALL.replace("class:3", "random:10%") + (
+        'seeds=[0, 1]\ndraws=[3, 4]\nmethod_seeds=[5, 6]\nmethods=["retrain", "finetune"]\n'
+        "[tried]\nfinetune=7\n[training]\nepochs=1\n[finetune]\nepochs=1\n"
+    )
+    table = bench(Recipe.read(written(tmp_path, text)), tmp_path / "out", "cpu")
+    rows = [row for row in table.rows if row.method.startswith("finetune")]
+    assert len(rows) == len({row.manifest for row in rows}) == 2
+    for row in rows:
+        assert row.seeds == ["0/5", "0/6", "1/5", "1/6"]
+        assert row.metrics["tuning"]["mean"] == pytest.approx(7 * (row.metrics["rte"]["mean"] or 0))
+    assert {d.pairs for d in table.differences} == {8}
+    assert (tmp_path / "out/seed-1/draw-4/method-6/finetune").is_dir()
+
+
+def test_the_demo_says_how_many_runs_chose_its_settings() -> None:
+    path = Path(__file__).parents[1] / "benchmarks" / "choose_demo_settings.py"
+    spec = importlib.util.spec_from_file_location("choose_demo_settings", path)
+    assert spec
+    assert spec.loader
+    chooser = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(chooser)
+    names = {kind: name for name, kind in METHODS.items()}
+    runs = {
+        names[kind]: len(chooser.SEEDS) * math.prod(map(len, grid.values())) for kind, grid in chooser.GRIDS.items()
+    }
+    assert {e.name: e.tried for e in Recipe.read(DEMO).entries if e.tried is not None} == runs

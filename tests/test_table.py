@@ -8,6 +8,7 @@ import pytest
 
 from scissorhands.errors import RunError
 from scissorhands.evaluate import Scores
+from scissorhands.metrics import Verdict
 from scissorhands.runs import Result, Run
 from scissorhands.table import TITLES, Row, tabulate
 
@@ -25,18 +26,23 @@ def run(
     folder: str = "",
     reference: str = "",
     failed: dict[str, str] | None = None,
+    training_seed: int | None = None,
+    verdict: str = "",
     **values: float,
 ) -> Run:
     """A run as it is read from a folder."""
-    record = {
+    record: dict[str, Any] = {
         "seed": seed,
         "model": {"name": model, "arguments": arguments or {}},
         "data": {"name": "digits"},
         "split": {"manifest": manifest, "fingerprint": fingerprint, "holdout": 0.1},
         "method": {"name": method, **(settings or {})},
     }
+    if training_seed is not None:
+        record["training_seed"] = training_seed
     measured = {name: value for name, value in {**VALUES, **values}.items() if name not in (failed or {})}
-    scores = Scores(measured, {}, failed or {}, manifest, VALUES if reference else {})
+    said = Verdict(verdict, "as asked") if verdict else None
+    scores = Scores(measured, {}, failed or {}, manifest, VALUES if reference else {}, said)
     result = Result(scores, 2.0, 100.0, reference, 8.0 if reference else None)
     return Run(Path(folder or f"/runs/{method}-{manifest}-{seed}"), record, result)
 
@@ -200,3 +206,98 @@ def test_a_table_as_plain_values_holds_every_row() -> None:
     assert stored["rows"][0]["seeds"] == [0, 1]
     assert stored["rows"][0]["metrics"]["mia"]["mean"] == 20.0
     assert stored["rows"][1]["settings"] == {"lr": 0.1}
+
+
+def compared(gaps: dict[str, list[float]], manifests: tuple[str, ...] = ("m",)) -> list[Run]:
+    """Runs with these Avg. Gaps by seed, and a retrained model for each that repeats the reference exactly."""
+    found = []
+    for manifest in manifests:
+        for seed in range(len(next(iter(gaps.values())))):
+            place = f"/runs/retrain-{manifest}-{seed}"
+            found.append(run("retrain", seed, manifest, reference=place))
+            for method, values in gaps.items():
+                mia = VALUES["mia"] + 4 * values[seed]
+                found.append(run(method, seed, manifest, reference=place, mia=mia))
+    return found
+
+
+def test_the_noise_floor_is_the_gap_between_retrained_models_of_different_seeds() -> None:
+    runs = [run("retrain", seed, reference="/runs/retrain-m-0", mia=mia) for seed, mia in enumerate((60.0, 64.0, 60.0))]
+    table = tabulate(runs)
+    assert table.noise_floor() == pytest.approx((1 + 0 + 1) / 3)
+    assert "Noise floor" in table.notes()[0]
+
+
+def test_one_retrained_model_has_no_noise_floor() -> None:
+    assert tabulate([run("retrain", reference="/runs/retrain-m-0")]).noise_floor() is None
+
+
+def test_retrained_models_that_forgot_different_things_are_not_taken_for_noise() -> None:
+    runs = [
+        run("retrain", 0, manifest, reference=f"/runs/retrain-{manifest}-0", mia=mia)
+        for manifest, mia in (("a", 0.0), ("b", 90.0))
+    ]
+    assert tabulate(runs).noise_floor() is None
+
+
+def test_methods_whose_paired_difference_may_be_zero_cannot_be_told_apart() -> None:
+    table = tabulate(compared({"finetune": [5.0, 6.0, 5.5], "salun": [1.0, 2.0, 1.5], "ascent": [1.2, 1.9, 1.6]}))
+    assert table.nearest() == "salun"
+    told = {d.other: d.apart for d in table.differences}
+    assert told == {"finetune": True, "ascent": False}
+    assert "Nearest: salun. With 3 paired runs it cannot be told apart from ascent." in table.notes()
+
+
+def test_a_difference_is_paired_so_that_what_a_seed_does_to_all_methods_cancels() -> None:
+    (difference,) = tabulate(compared({"salun": [1.0, 20.0, 40.0], "ascent": [2.0, 21.0, 41.1]})).differences
+    assert difference.mean == pytest.approx(31 / 30)
+    assert difference.apart
+
+
+def test_a_difference_below_the_noise_floor_is_none() -> None:
+    noisy = [run("retrain", seed, reference=f"/runs/retrain-m-{seed}", mia=60.0 + 40 * seed) for seed in range(3)]
+    table = tabulate(
+        [*noisy, *(r for r in compared({"salun": [1.0] * 3, "ascent": [2.0, 2.01, 2.0]}) if r.method != "retrain")]
+    )
+    (difference,) = table.differences
+    assert difference.low is not None
+    assert difference.low > 0
+    assert not difference.apart
+
+
+def test_one_pair_tells_nothing_apart() -> None:
+    (difference,) = tabulate(compared({"salun": [1.0], "ascent": [50.0]})).differences
+    assert (difference.low, difference.high, difference.apart) == (None, None, False)
+
+
+def test_differences_are_paired_within_a_forget_set_and_pooled_over_them() -> None:
+    table = tabulate(compared({"salun": [1.0, 1.1], "ascent": [2.0, 2.1]}, ("a", "b")))
+    (difference,) = table.differences
+    assert difference.pairs == 4
+    assert len(table.rows) == 6  # rows of different forget sets are never averaged
+
+
+def test_runs_of_other_originals_are_told_apart_by_the_seed_of_their_training() -> None:
+    (row,) = tabulate([run(seed=7, training_seed=first) for first in (1, 0)]).rows
+    assert row.seeds == ["0/7", "1/7"]
+    with pytest.raises(RunError, match="the same seed"):
+        tabulate([run(seed=7, training_seed=1), run(seed=7, training_seed=1, folder="/runs/other")])
+
+
+def test_a_row_counts_its_verdicts() -> None:
+    (row,) = tabulate([run(seed=seed, verdict=said) for seed, said in enumerate(("b", "a", "b"))]).rows
+    assert row.verdicts == {"b": 2, "a": 1}
+    assert row.verdict() == "2 b, 1 a"
+    assert tabulate([run(verdict="a")]).rows[0].verdict() == "a"
+    assert tabulate([run()]).rows[0].verdict() == "–"
+
+
+def test_epochs_that_were_not_enough_are_shown_as_more_than_that() -> None:
+    (row,) = tabulate([run(failed={"relearn_epochs": "more than 200 epochs"})]).rows
+    assert row.cell("relearn_epochs") == "> 200"
+
+
+def test_a_gap_that_cannot_be_computed_is_shown_as_failed() -> None:
+    (row,) = tabulate([run(reference="/runs/r", failed={"mia": "no members"})]).rows
+    assert row.cell("avg_gap") == "failed"
+    assert "'mia'" in row.failed["avg_gap"]

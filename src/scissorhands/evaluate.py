@@ -15,7 +15,7 @@ from .metrics import GAP_OVER, METRICS, Evidence, Verdict, accuracy, avg_gap, ve
 from .models import require_fit
 from .predict import predict
 from .problem import Log, ignore
-from .records import Part
+from .records import Part, same
 from .teacher import Teacher, cache
 from .train import Training
 
@@ -57,13 +57,18 @@ class Scores:
         return replace(self, reference=reference.values)
 
     def to_dict(self) -> dict[str, Any]:
-        """The scores as plain values."""
-        gap = {"avg_gap": self.avg_gap} if self.reference else {}
+        """The scores as plain values; a gap that cannot be computed has failed, with its reason."""
+        values, failed = dict(self.values), dict(self.failed)
+        if self.reference:
+            try:
+                values["avg_gap"] = self.avg_gap
+            except NoReferenceError as error:
+                failed["avg_gap"] = str(error)
         return {
             "manifest": self.manifest,
-            "values": {**self.values, **gap},
+            "values": values,
             "counts": dict(self.counts),
-            "failed": dict(self.failed),
+            "failed": failed,
             "reference": dict(self.reference),
             "verdict": self.verdict.to_dict() if self.verdict else None,
         }
@@ -71,9 +76,11 @@ class Scores:
     @classmethod
     def from_dict(cls, stored: Mapping[str, Any]) -> "Scores":
         """The scores from plain values."""
-        raw = {name: value for name, value in stored["values"].items() if name != "avg_gap"}
+        values, failed = (
+            {name: value for name, value in stored[kind].items() if name != "avg_gap"} for kind in ("values", "failed")
+        )
         said = Verdict(**stored["verdict"]) if stored.get("verdict") else None
-        return cls(raw, stored["counts"], stored["failed"], stored["manifest"], stored["reference"], said)
+        return cls(values, stored["counts"], failed, stored["manifest"], stored["reference"], said)
 
 
 def evaluate(
@@ -112,8 +119,12 @@ def evaluate(
 
 
 def outputs(model: nn.Module, parts: Mapping[str, Part]) -> dict[str, Any]:
-    """What the model says about each part."""
-    return {name: predict(model, part) for name, part in parts.items()}
+    """What the model says about each part; a part that is there under two names is passed through once."""
+    found: dict[str, Any] = {}
+    for name, part in parts.items():
+        twins = (other for other in found if same(part, parts[other]))
+        found[name] = found[twin] if (twin := next(twins, None)) else predict(model, part)
+    return found
 
 
 def accuracies(model: nn.Module, parts: Mapping[str, Part]) -> dict[str, float]:

@@ -265,7 +265,7 @@ def to_tensors(evidence: Evidence) -> dict[str, Tensor]:
             found |= {f"{name}.{i}.{key}": x for i, one in enumerate(value) for key, x in to_tensors(one).items()}
         elif name != "retrained":
             found[name] = torch.as_tensor(value)
-    return {name: value.contiguous() for name, value in found.items()}
+    return {name: value.clone(memory_format=torch.contiguous_format) for name, value in found.items()}
 
 
 def from_tensors(tensors: Mapping[str, Tensor]) -> dict[str, Any]:

@@ -95,6 +95,9 @@ class Recipe:
         data = text["data"] if isinstance(text["data"], dict) else {"name": text["data"]}
         training = Training.make(text.get("training", {}))
         tried = text.get("tried", {})
+        for name in tried:
+            if name not in names:
+                raise SettingError(f"'tried' names '{name}', which is not run here. {did_you_mean(name, names)}")
         entries = [entry for name in names for entry in _entries(name, text.get(name, {}), training, tried.get(name))]
         plain = ("seeds", "draws", "method_seeds", "level", "split_seed")
         rest: dict[str, Any] = {key: text[key] for key in plain if key in text}

@@ -197,3 +197,8 @@ class Part:
     def batches(self, size: int) -> Iterator[Batch]:
         """One pass, in the order of the ids."""
         return (self.records.fetch(ids) for ids in self.ids.split(size))
+
+
+def same(part: Part, other: Part) -> bool:
+    """Whether two parts are the same records in the same order."""
+    return part.records is other.records and torch.equal(part.ids, other.ids)

@@ -151,7 +151,7 @@ def _differences(runs: Sequence[Run], reference: str | None, noise: list[float])
     Two methods are apart if the interval excludes zero, and they differ by more than the noise floor.
     """
     gaps: dict[str, dict[str, float]] = {}
-    contenders = [run for run in runs if run.method != reference and run.result.scores.reference]
+    contenders = [run for run in runs if run.method != reference and "avg_gap" in run.result.values()]
     labels = _labels(contenders, without=("split.",))
     for run, label in zip(contenders, labels, strict=True):
         case = json.dumps([run.record["split"]["manifest"], _seed(run)])
@@ -204,7 +204,7 @@ def _seed(run: Run) -> int | str:
 def _row(label: str, group: list[Run]) -> Row:
     values = [run.result.values() for run in group]
     names = [name for name in TITLES if all(name in value for value in values)]
-    failed = {name: reason for run in group for name, reason in run.result.scores.failed.items()}
+    failed = {name: reason for run in group for name, reason in run.result.scores.to_dict()["failed"].items()}
     for run, other in combinations(group, 2):
         if _seed(run) == _seed(other):
             raise RunError(f"two runs of {label} have the same seed: {run.folder} and {other.folder}.")
