@@ -2,6 +2,7 @@
 
 import copy
 import json
+import os
 import re
 import shlex
 import subprocess
@@ -50,13 +51,13 @@ def test_the_python_works_as_printed() -> None:
 
 
 def test_the_shell_works_as_printed(tmp_path: Path) -> None:
-    (lines,) = blocks("sh")
-    for line in lines.strip().splitlines():
-        program, *arguments = shlex.split(line)
+    for line in "".join(blocks("sh")).splitlines():
+        program, *arguments = shlex.split(line, comments=True)
         assert program == "scissorhands"
         done = subprocess.run(
             [sys.executable, "-m", "scissorhands", *arguments],
             cwd=tmp_path,
+            env={**os.environ, "SCISSORHANDS_CACHE": str(tmp_path / "cache")},
             capture_output=True,
             text=True,
             check=False,

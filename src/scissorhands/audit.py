@@ -10,8 +10,8 @@ from torch import nn
 from . import gradcam, models, runs
 from .data import Split, held_out, split
 from .errors import DataError, RunError, ScissorhandsError
-from .evaluate import examine, outputs
-from .evidence import Step, plan, wanted
+from .evaluate import Scores, examine, outputs
+from .evidence import Step, computable, plan, still_good, wanted
 from .exam import Evaluation, Exam
 from .forget import Forget
 from .huggingface import HuggingFaceClassifier
@@ -32,17 +32,57 @@ PICTURES = "gradcam"
 class Audit:
     """A run to be looked at again, and what may be spent on it.
 
-    `training` are settings of the training of reference models, where the run does not say them or says them wrong.
+    `settings` are those of the evaluation, `training` those of the training of reference models; what is not given is
+    as it was the last time, and at first the default, or as the original was trained.
     """
 
     run: Run
     level: str
-    settings: Evaluation
+    settings: Mapping[str, Any]
     training: Mapping[str, Any]
     factory: str | None
     device: torch.device
 
-    def exam(self) -> Exam:
+    def plan(self) -> list[Step]:
+        """What will be trained and looked at, and about how long each takes here."""
+        scores, evidence = self._known()
+        names = wanted(self.level, scores.values, evidence)
+        return plan(self._exam(), names) if names else []
+
+    def carry_out(self, log: Log = ignore) -> Run:
+        """Adds to the run what is missing up to the level."""
+        if self.level == "quick":
+            return self.run  # a run that is there was scored at that level
+        scores, evidence = self._known()
+        drawn = (self.run.folder / PICTURES).exists() or PICTURES in scores.failed
+        settled = {*scores.values, *scores.failed}
+        if drawn and not wanted(self.level, scores.values, evidence) and not computable(self.level, settled, evidence):
+            return self.run
+        exam = self._exam()
+        evidence = evidence or outputs(exam.model, exam.split.parts())
+        scores, evidence = examine(exam, evidence, self.level, scores, log)
+        if not drawn:
+            scores = replace(scores, failed={**scores.failed, **self._draw(exam)})
+        runs.write_evidence(self.run.folder, evidence)
+        runs.write_result(self.run.folder, replace(self.run.result, scores=scores, examined=self._settings()))
+        return runs.read(self.run.folder)
+
+    def _settings(self) -> dict[str, Any]:
+        """All that an evaluation depends on, as plain values."""
+        before = dict(self.run.result.examined)
+        trained = {**self.run.record.get("training", {}), **before.pop("training", {}), **self.training}
+        return {**Evaluation.make({**before, **self.settings}).to_dict(), "training": trained}
+
+    def _known(self) -> tuple[Scores, Evidence]:
+        """The scores and the evidence that are there, but for what a changed setting makes stale."""
+        scores, evidence = self.run.result.scores, _evidence(self.run)
+        before, now = self.run.result.examined, self._settings()
+        kept = {*still_good([*scores.values, *scores.failed, *evidence], before, now)}
+        values = {name: value for name, value in scores.values.items() if name in kept}
+        failed = {name: reason for name, reason in scores.failed.items() if name in kept}
+        return replace(scores, values=values, failed=failed), {k: x for k, x in evidence.items() if k in kept}
+
+    def _exam(self) -> Exam:
         """The run's model with its data, divided as they were."""
         record = self.run.record
         if record["verb"] == "train":
@@ -50,42 +90,20 @@ class Audit:
         data = Source.make(record["data"]).load()
         model = self._model().to(self.device)
         models.require_fit(model, data.train)
-        known: Mapping[str, Any] = {**record.get("training", {}), **self.training}
+        settings = self._settings()
+        known = settings.pop("training")
         start = record["model"]["origin"] if isinstance(model, HuggingFaceClassifier) and record.get("training") else ""
         about = str(record["data"].get("augment", ""))
         teacher = Teacher(model, Training.make(known), start, data.augment, about, cache()) if known else None
-        values = self.run.result.values()
         return Exam(
             model,
             _divided(self.run, data.train, data.test),
-            self.settings,
+            Evaluation.make(settings),
             teacher,
             find(self.run.method).make(self.run.settings) if self.run.method != "original" else None,
             self.run.result.seconds or 0.0,
-            record.get("forget_accuracy_before", values.get("forget_accuracy")),
+            record.get("forget_accuracy_before", self.run.result.values().get("forget_accuracy")),
         )
-
-    def plan(self) -> list[Step]:
-        """What will be trained and looked at, and about how long each takes here."""
-        names = wanted(self.level, self.run.result.scores.values, runs.read_evidence(self.run.folder))
-        return plan(self.exam(), names) if names else []
-
-    def carry_out(self, log: Log = ignore) -> Run:
-        """Adds to the run what is missing up to the level."""
-        if self.level == "quick":
-            return self.run  # a run that is there was scored at that level
-        evidence: Evidence = _evidence(self.run)
-        drawn = (self.run.folder / PICTURES).exists() or PICTURES in self.run.result.scores.failed
-        if evidence and drawn and not wanted(self.level, self.run.result.scores.values, evidence):
-            return self.run
-        exam = self.exam()
-        evidence = evidence or outputs(exam.model, exam.split.parts())
-        scores, evidence = examine(exam, evidence, self.level, self.run.result.scores, log)
-        if not drawn:
-            scores = replace(scores, failed={**scores.failed, **self._draw(exam)})
-        runs.write_evidence(self.run.folder, evidence)
-        runs.write_result(self.run.folder, replace(self.run.result, scores=scores))
-        return runs.read(self.run.folder)
 
     def _model(self) -> nn.Module:
         """The model that the run made, or that it scored."""

@@ -10,7 +10,6 @@ from typing import Any
 from . import jobs, report, runs
 from .audit import Audit
 from .errors import RunError
-from .exam import Evaluation
 from .jobs import Place, Request, Subject
 from .problem import Log, ignore
 from .recipe import Recipe
@@ -78,7 +77,7 @@ def _draw(recipe: Recipe, trained: Path, draw: int, place: Place, log: Log) -> I
     references = [run for run, _ in made if run.method == "retrain"]
     for run, tried in made:
         compared = jobs.compare(run, references[0], tried) if references else run
-        audit = Audit(compared, recipe.level, Evaluation(), {}, factory, place.torch_device())
+        audit = Audit(compared, recipe.level, {}, {}, factory, place.torch_device())
         yield audit.carry_out(log)
 
 

@@ -271,9 +271,10 @@ def evaluate(
     """Score MODEL on what is to be forgotten, or look deeper at the run MODEL, or compare it with a reference."""
     if level not in LEVELS:
         raise click.BadParameter(f"there is no level '{level}'. {did_you_mean(level, LEVELS)}")
-    effort, lessons = Evaluation.make(Evaluation.parsed(settings)), Training.parsed(training)
+    effort, lessons = Evaluation.parsed(settings), Training.parsed(training)
+    Evaluation.make(effort)
     Training.make(lessons)
-    if (effort != Evaluation() or lessons) and level == "quick":
+    if (effort or lessons) and level == "quick":
         raise click.UsageError("--set and --train are about what a level above quick trains: add --level standard.")
     reference = runs.read(against) if against else None
     with TemporaryDirectory() as nowhere:

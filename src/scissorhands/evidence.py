@@ -35,8 +35,9 @@ class Step:
 
 @dataclass(frozen=True)
 class Gatherer:
-    """Something to look at: in words, its price, and how it is gathered."""
+    """Something to look at: the settings that change it, what it is in words, its price, and how it is gathered."""
 
+    settings: tuple[str, ...]
     what: Callable[[Exam], str]
     seconds: Callable[[Exam, Pace], float]
     gather: Callable[[Exam, Log], dict[str, Any]]
@@ -56,6 +57,19 @@ def due(level: str, known: Iterable[str]) -> list[str]:
     have, highest = {*known}, LEVELS.index(level)
     computed = {name for name, metric in METRICS.items() if metric.compute}
     return [name for name in METRICS if name in computed - have and LEVELS.index(METRICS[name].level) <= highest]
+
+
+def computable(level: str, known: Iterable[str], at_hand: Iterable[str]) -> list[str]:
+    """The metrics of a level that are not known yet, and for which all evidence is at hand."""
+    return [name for name in due(level, known) if {*METRICS[name].needs} <= {*at_hand}]
+
+
+def still_good(known: Iterable[str], before: Mapping[str, Any], now: Mapping[str, Any]) -> list[str]:
+    """Of what is known, metrics and evidence alike, what does not depend on a setting that has changed."""
+    changed = {name for name in now if name in before and before[name] != now[name]}
+    stale = {name for name, gatherer in GATHERERS.items() if changed & {*gatherer.settings}}
+    stale |= {name for name, metric in METRICS.items() if stale & {*metric.needs}}
+    return [name for name in known if name not in stale]
 
 
 def plan(exam: Exam, names: list[str]) -> list[Step]:
@@ -165,11 +179,16 @@ def _pool(exam: Exam) -> Part:
 
 
 def _shadow_draws(exam: Exam) -> Tensor:
-    """Which records of the pool each shadow model is trained on, and then made to forget: a random half."""
+    """Which records of the pool each shadow model is trained on, and then made to forget: a half.
+
+    Every second model takes the other half of the one before, so that each record is seen by half of the models.
+    """
     size = len(exam.split.forget) + len(exam.split.others)
     trained = torch.zeros(exam.settings.shadows, size, dtype=torch.bool)
-    for i in range(exam.settings.shadows):
-        trained[i, torch.randperm(size, generator=generator(SEED, "shadow", i))[: size // 2]] = True
+    for i in range(0, len(trained), 2):
+        order = torch.randperm(size, generator=generator(SEED, "shadow", i))
+        for row, half in zip(trained[i : i + 2], (order[: size // 2], order[size - size // 2 :]), strict=False):
+            row[half] = True
     return trained
 
 
@@ -210,26 +229,33 @@ def _trained(teacher: Teacher, parts: list[Part], what: str) -> str:
 
 
 GATHERERS: dict[str, Gatherer] = {
-    "probe": Gatherer(lambda exam: "a linear probe of the features", _probe_seconds, _probe),
+    "probe": Gatherer(("shots",), lambda exam: "a linear probe of the features", _probe_seconds, _probe),
     "reawakened": Gatherer(
+        ("training",),
         lambda exam: f"relearning from retained data alone, {residue.SOON.epochs} epochs",
         lambda exam, pace: pace.step * residue.SOON.epochs * _steps(exam, min(len(exam.split.retain), residue.MOST)),
         _reawakened,
     ),
     "few_shot": Gatherer(
-        lambda exam: f"relearning from {exam.settings.shots} records of each class", _few_shot_seconds, _few_shot
+        ("shots", "training"),
+        lambda exam: f"relearning from {exam.settings.shots} records of each class",
+        _few_shot_seconds,
+        _few_shot,
     ),
     "relearning": Gatherer(
+        ("relearn", "training"),
         lambda exam: f"relearning the forgotten records, at most {exam.settings.relearn} epochs",
         _relearning_seconds,
         _relearning,
     ),
     "references": Gatherer(
+        ("references", "shots", "training"),
         lambda exam: _trained(exam.taught("reference"), _halves(exam), "reference models on half of the retained data"),
         _references_seconds,
         _references,
     ),
     "shadows": Gatherer(
+        ("shadows", "training"),
         lambda exam: _trained(
             exam.taught("shadow"), _lessons(exam, _shadow_draws(exam))[0], "shadow models, each made to forget"
         ),

@@ -15,7 +15,7 @@ from .predict import predict
 from .problem import Problem, trainable
 from .randomness import key
 from .saliency import gradients
-from .settings import Settings, at_least_one, setting
+from .settings import Settings, at_least_one, at_least_two, setting
 from .teacher import Teacher
 from .train import Training
 
@@ -27,7 +27,7 @@ class Evaluation(Settings):
     """How much is spent on an evaluation."""
 
     references: int = setting(4, at_least_one, "reference models, each trained on half of the retained records")
-    shadows: int = setting(64, at_least_one, "shadow models, each trained on half of the forgotten and other records")
+    shadows: int = setting(64, at_least_two, "shadow models, each trained on half of the forgotten and other records")
     shots: int = setting(5, at_least_one, "forgotten records of each class that a probe or a relearner is shown")
     relearn: int = setting(200, at_least_one, "epochs of relearning at most")
 

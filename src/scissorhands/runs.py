@@ -12,7 +12,7 @@ import tempfile
 import tomllib
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -34,7 +34,8 @@ _FULL = (errno.ENOSPC, errno.EDQUOT)
 class Result:
     """What a run is worth: its scores, what it cost, and what it was compared with.
 
-    `tried` is how many runs were made to choose the settings, where that is known.
+    `tried` is how many runs were made to choose the settings, where that is known; `examined` are the settings of an
+    evaluation above the quick level.
     """
 
     scores: Scores
@@ -43,6 +44,7 @@ class Result:
     reference: str = ""
     reference_seconds: float | None = None
     tried: int | None = None
+    examined: Mapping[str, Any] = field(default_factory=dict)
 
     def values(self) -> dict[str, float]:
         """All numbers by name, as tables show them."""
@@ -64,6 +66,7 @@ class Result:
             "reference_run": self.reference,
             "reference_seconds": self.reference_seconds,
             "tried": self.tried,
+            "examined": dict(self.examined),
         }
 
     @classmethod
@@ -75,7 +78,7 @@ class Result:
             values.pop(derived, None)
         scores = Scores.from_dict({**stored, "values": values})
         cost = (stored["seconds"], memory, stored["reference_run"], stored["reference_seconds"], stored.get("tried"))
-        return cls(scores, *cost)
+        return cls(scores, *cost, stored.get("examined", {}))
 
 
 @dataclass(frozen=True)

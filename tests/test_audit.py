@@ -1,0 +1,513 @@
+"""Looking at a finished run again: what it adds, what it leaves alone, and how it answers mistakes."""
+
+import io
+import json
+import shlex
+import shutil
+import signal
+import sys
+from collections.abc import Mapping
+from contextlib import redirect_stderr, redirect_stdout
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import pytest
+import sklearn.datasets
+import torch
+from PIL import Image
+
+from scissorhands import models, runs
+from scissorhands.audit import Audit
+from scissorhands.cli import main
+from scissorhands.metrics import METRICS
+
+TRAIN = "train --model small --model-set width=4 --data digits --set epochs=2 --set batch_size=64"
+QUICK = "--method finetune --set epochs=1"
+STANDARD = "--level standard --set references=2 --set relearn=10"
+ADDED = {"probe", "reawakened", "few_shot", "rmia_auc"}  # and relearn_epochs, as a number or as "more than"
+
+
+class Answer(NamedTuple):
+    """What a command gave back."""
+
+    code: int
+    out: str
+    err: str
+
+
+def cli(command: str, *more: str | Path) -> Answer:
+    """The command, run in this process."""
+    out, err, code = io.StringIO(), io.StringIO(), 0
+    handler = signal.getsignal(signal.SIGTERM)
+    with pytest.MonkeyPatch.context() as patch, redirect_stdout(out), redirect_stderr(err):
+        patch.setattr(sys, "argv", ["scissorhands", *shlex.split(command), *map(str, more)])
+        patch.setattr(sys, "path", [*sys.path])
+        try:
+            main()
+        except SystemExit as done:
+            code = done.code if isinstance(done.code, int) else 1
+        finally:
+            signal.signal(signal.SIGTERM, handler)
+    return Answer(code, out.getvalue(), err.getvalue())
+
+
+def done(command: str, *more: str | Path) -> Answer:
+    """The command, which must succeed."""
+    answer = cli(command, *more)
+    assert answer.code == 0, answer.err
+    return answer
+
+
+def refused(command: str, says: str, *more: str | Path) -> None:
+    """The command, which must be answered with one line and exit code 2."""
+    answer = cli(command, *more)
+    assert (answer.code, answer.out) == (2, "")
+    assert answer.err.startswith("error: ")
+    assert len(answer.err.splitlines()) == 1
+    assert says in answer.err
+
+
+def tree(folder: Path) -> dict[str, tuple[int, bytes] | None]:
+    """Every file below the folder with its content and the time of its last change, and every folder."""
+    return {
+        str(p.relative_to(folder)): (p.stat().st_mtime_ns, p.read_bytes()) if p.is_file() else None
+        for p in folder.rglob("*")
+    }
+
+
+@pytest.fixture(scope="module")
+def finished(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with a trained run, a run of it that forgot a class, the same looked at again, and its cache."""
+    folder = tmp_path_factory.mktemp("audit")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("SCISSORHANDS_CACHE", str(folder / "cache"))
+        done(TRAIN, "-o", folder / "trained")
+        done(f"scrub {folder}/trained --forget class:3 {QUICK} -o {folder}/three")
+        shutil.copytree(folder / "three", folder / "seen")
+        done(f"evaluate {folder}/seen {STANDARD}")
+    return folder
+
+
+@pytest.fixture
+def world(finished: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A copy of that folder, in which the commands run."""
+    folder = tmp_path / "world"
+    shutil.copytree(finished, folder)
+    monkeypatch.setenv("SCISSORHANDS_CACHE", str(folder / "cache"))
+    monkeypatch.chdir(folder)
+    return folder
+
+
+def again(folder: Path, level: str = "standard", **settings: Any) -> Audit:
+    """The run in the folder, to be looked at again for little."""
+    few = {"references": 2, "relearn": 10, **settings}
+    return Audit(runs.read(folder), level, few, {}, None, torch.device("cpu"))
+
+
+# A dry run
+
+
+def test_a_dry_run_says_what_it_would_take_and_writes_nothing(world: Path) -> None:
+    shutil.rmtree(world / "cache")
+    before = tree(world)
+    answer = done(f"evaluate three {STANDARD} --dry-run")
+    first, *lines = answer.err.splitlines()
+    assert first.startswith("level standard: ")
+    assert first.endswith(", measured on a few steps here")
+    assert [line.split("  ")[-1] for line in lines] == [
+        "a linear probe of the features",
+        "relearning from retained data alone, 3 epochs",
+        "relearning from 5 records of each class",
+        "relearning the forgotten records, at most 10 epochs",
+        "2 reference models on half of the retained data",
+    ]
+    assert answer.out == ""
+    assert tree(world) == before
+
+
+def test_a_dry_run_says_what_is_kept_from_before(world: Path) -> None:
+    answer = done("evaluate three --level deep --set references=3 --set shadows=2 --dry-run")
+    assert "3 reference models on half of the retained data, 2 of them kept from before" in answer.err
+    assert "2 shadow models, each made to forget\n" in answer.err
+
+
+@pytest.mark.parametrize("level", ["quick", "standard"])
+def test_a_dry_run_of_what_is_there_says_so(level: str, world: Path) -> None:
+    answer = done(f"evaluate seen --level {level} --dry-run")
+    assert answer.err == {"quick": "level quick trains nothing.\n"}.get(level, "level standard: all of it is there\n")
+
+
+def test_a_dry_run_of_a_model_that_is_no_run_yet_leaves_no_run(world: Path) -> None:
+    before = tree(world)
+    answer = done(f"evaluate trained --forget random:5% {STANDARD} --dry-run")
+    assert "reference models" in answer.err
+    assert answer.out == ""
+    assert tree(world) == before
+
+
+@pytest.mark.xfail(reason="the way from a folder behind a link to the model is lost")
+def test_a_dry_run_works_where_temporary_files_are_behind_a_link(
+    world: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    deep = tmp_path / "one" / "two" / "three"
+    deep.mkdir(parents=True)
+    (world / "tmp").symlink_to(deep)
+    monkeypatch.setattr("tempfile.tempdir", str(world / "tmp"))  # as /tmp is on a Mac
+    done(f"evaluate trained --forget random:5% {STANDARD} --dry-run")
+
+
+# The level standard
+
+
+def test_a_deeper_look_adds_its_metrics_and_pictures(world: Path) -> None:
+    before, after = runs.read(world / "three"), runs.read(world / "seen")
+    added = after.result.scores.values.keys() - before.result.scores.values.keys()
+    assert added - {"relearn_epochs"} == ADDED
+    known = {**after.result.scores.values, **after.result.scores.failed}
+    assert {name for name, metric in METRICS.items() if metric.level == "standard"} <= known.keys()
+    assert {path.name for path in (world / "seen" / "gradcam").iterdir()} == {"forget.png", "retain.png"}
+    with Image.open(world / "seen" / "gradcam" / "forget.png") as picture:
+        assert picture.width > 300
+    assert after.result.scores.verdict
+    assert after.result.scores.verdict.call != "cannot tell" or "too few" in after.result.scores.verdict.reason
+
+
+def test_a_deeper_look_keeps_all_that_was_there(world: Path) -> None:
+    before, after = runs.read(world / "three").result, runs.read(world / "seen").result
+    assert all(after.values()[name] == value for name, value in before.values().items())
+    assert before.scores.failed.items() <= after.scores.failed.items()
+    assert after.scores.counts == before.scores.counts
+    assert (after.seconds, after.memory_mib) == (before.seconds, before.memory_mib)
+    old, new = (runs.read_evidence(world / name) for name in ("three", "seen"))
+    for part in ("forget", "retain", "unseen", "test", "others"):
+        assert torch.equal(old[part].logits, new[part].logits)
+    for name in ("run.toml", "log.jsonl", "forget.txt", "model/model.safetensors", "model/config.json"):
+        assert (world / "three" / name).read_bytes() == (world / "seen" / name).read_bytes()
+
+
+def test_a_deeper_look_leaves_the_original_alone_and_no_half_files(world: Path, finished: Path) -> None:
+    names = {str(path.relative_to(world / "seen")) for path in (world / "seen").rglob("*") if path.is_file()}
+    assert names == {
+        *("run.toml", "log.jsonl", "forget.txt", "scores.json", "evidence.safetensors"),
+        *("model/config.json", "model/model.safetensors", "gradcam/forget.png", "gradcam/retain.png"),
+    }
+    before = tree(world / "trained")
+    done(f"evaluate three {STANDARD}")
+    assert tree(world / "trained") == before
+    assert {path.suffix for path in (world / "cache").iterdir()} == {".safetensors"}
+
+
+def test_a_second_look_computes_nothing(world: Path) -> None:
+    before = tree(world)
+    first = done("evaluate seen --level standard --json")
+    assert first.err == "level standard: all of it is there\n"
+    assert done(f"evaluate seen {STANDARD} --json").out == first.out
+    assert tree(world) == before
+
+    def refuse(event: Mapping[str, Any]) -> None:
+        pytest.fail(f"it began to work: {event}")
+
+    assert again(world / "seen").carry_out(refuse) == runs.read(world / "seen")
+
+
+def test_another_run_shares_the_reference_models(world: Path) -> None:
+    kept = {path.name for path in (world / "cache").iterdir()}
+    done("scrub trained --forget class:3 --method ascent --set epochs=1 --set lr=0.001 -o other")
+    phases: list[str] = []
+    run = again(world / "other").carry_out(lambda event: phases.append(event["phase"]))
+    assert run.result.scores.values.keys() >= ADDED
+    assert "train" not in phases
+    assert {path.name for path in (world / "cache").iterdir()} == kept
+
+
+def test_the_same_look_gives_the_same_numbers(world: Path) -> None:
+    shutil.rmtree(world / "cache")
+    done(f"evaluate three {STANDARD}")
+    assert runs.read(world / "three").result == runs.read(world / "seen").result
+    old, new = (runs.read_evidence(world / name) for name in ("three", "seen"))
+    assert old.keys() == new.keys()
+    assert torch.equal(old["probe"], new["probe"])
+
+
+def test_another_setting_is_looked_at_anew_and_the_rest_is_kept(world: Path) -> None:
+    before = runs.read(world / "seen").result.scores
+    answer = done("evaluate seen --level standard --set relearn=2")
+    assert [line.split("  ")[-1] for line in answer.err.splitlines()[1:]] == [
+        "relearning the forgotten records, at most 2 epochs"
+    ]
+    after = runs.read(world / "seen").result
+    assert after.examined["relearn"] == 2
+    assert after.examined["references"] == 2  # as it was the last time
+    assert len(runs.read_evidence(world / "seen")["relearning"]) <= 3
+    unlike = {name for name in before.values if after.scores.values.get(name) != before.values[name]}
+    assert unlike <= {"relearn_epochs"}
+
+
+def test_what_was_measured_but_not_written_is_not_lost(world: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with monkeypatch.context() as patch:
+
+        def full(*_: Any) -> None:
+            raise KeyboardInterrupt
+
+        patch.setattr(runs, "write_result", full)
+        with pytest.raises(KeyboardInterrupt):
+            again(world / "three").carry_out()
+    assert runs.read(world / "three").result.scores.values.keys().isdisjoint(ADDED)
+    assert again(world / "three").carry_out().result.scores == runs.read(world / "seen").result.scores
+
+
+def test_a_run_is_looked_at_beside_a_retrained_one(world: Path) -> None:
+    done("scrub trained --forget class:3 --method retrain -o retrained")
+    done("evaluate seen --against retrained")
+    compared = runs.read(world / "seen").result
+    assert {"jsd_forget", "agreement_test", "avg_gap"} <= compared.values().keys()
+    assert compared.values().keys() >= ADDED
+    done(f"evaluate three --against retrained {STANDARD}")
+    both = runs.read(world / "three").result
+    assert both.values() == compared.values()
+    assert both.scores.verdict == compared.scores.verdict
+
+
+@pytest.mark.xfail(reason="the reference is taken for one that is there, and is empty")
+def test_a_reference_that_lost_its_evidence_is_no_obstacle(world: Path) -> None:
+    done("scrub trained --forget class:3 --method retrain -o retrained")
+    done("evaluate three --against retrained")
+    (world / "retrained" / "evidence.safetensors").unlink()
+    assert again(world / "three").carry_out().result.scores.values.keys() >= ADDED
+
+
+def test_a_run_without_evidence_is_looked_at_from_the_start(world: Path) -> None:
+    (world / "three" / "evidence.safetensors").unlink()
+    assert again(world / "three").carry_out().result.scores == runs.read(world / "seen").result.scores
+
+
+# The level deep
+
+
+def test_a_few_shadow_models_are_enough_for_the_deep_level(world: Path) -> None:
+    before = runs.read(world / "seen").result
+    answer = done("evaluate seen --level deep --set shadows=4")
+    assert "4 shadow models, each made to forget" in answer.err
+    assert "reference models" not in answer.err
+    after = runs.read(world / "seen").result
+    assert 0 <= after.scores["ulira_auc"] <= 1
+    assert all(after.values()[name] == value for name, value in before.values().items())
+    assert len(runs.read_evidence(world / "seen")["shadows"]) == 4
+    kept = tree(world)
+    assert done("evaluate seen --level deep").err == "level deep: all of it is there\n"
+    assert tree(world) == kept
+
+
+# What is refused
+
+
+def test_a_run_whose_data_has_changed_is_refused(world: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    digits = sklearn.datasets.load_digits()
+    digits.images[5, 3, 3] = (digits.images[5, 3, 3] + 1) % 16
+    monkeypatch.setattr(sklearn.datasets, "load_digits", lambda: digits)
+    before = tree(world)
+    refused(f"evaluate three {STANDARD}", "digits is not the data of three: its content differs.")
+    refused(f"evaluate three {STANDARD} --dry-run", "digits is not the data of three: its content differs.")
+    assert tree(world) == before
+
+
+def test_a_run_whose_record_of_the_division_has_changed_is_refused(world: Path) -> None:
+    ids = (world / "three" / "forget.txt").read_text().split()
+    (world / "three" / "forget.txt").write_text("\n".join(ids[1:]))
+    before = tree(world)
+    refused(f"evaluate three {STANDARD}", "cannot be divided again as it was: its manifest differs.")
+    assert tree(world) == before
+
+
+def test_a_run_that_was_only_trained_has_nothing_to_look_at(world: Path) -> None:
+    before = tree(world)
+    for options in (STANDARD, f"{STANDARD} --dry-run", "--level deep"):
+        refused(
+            f"evaluate trained {options}", "trained was trained and has nothing to forget yet: say what with --forget"
+        )
+    assert tree(world) == before
+
+
+MISTAKES = {
+    "a misspelt level": ("--level standart", "there is no level 'standart'. Did you mean 'standard'?"),
+    "a misspelt setting": (
+        "--level deep --set shadow=4",
+        "Evaluation has no setting 'shadow'. Did you mean 'shadows'?",
+    ),
+    "a setting that breaks its rule": ("--level deep --set shadows=0", "'shadows' must be a whole number"),
+    "a setting in words": ("--level standard --set shots=few", "'shots' must be a whole number, 1 or more"),
+    "a setting without a value": ("--level standard --set shots", "'shots' is not of the form name=value"),
+    "a setting twice": ("--level standard --set shots=1 --set shots=2", "'shots' is set twice"),
+    "a misspelt setting of training": ("--level standard --train epoch=2", "Did you mean 'epochs'?"),
+    "training that breaks its rule": ("--level standard --train lr=0", "'lr' must be a number above 0, not 0.0"),
+    "a setting at the quick level": ("--set shots=2", "add --level standard"),
+    "training at the quick level": ("--train epochs=2", "add --level standard"),
+    "a place for what goes into the run": ("--level standard -o out", "adds to the run itself"),
+    "other data": ("--level standard --data cifar10", "adds to the run itself"),
+}
+
+
+@pytest.mark.parametrize(("options", "says"), MISTAKES.values(), ids=MISTAKES.keys())
+def test_a_mistake_is_answered_with_one_line_and_nothing_is_written(options: str, says: str, world: Path) -> None:
+    before = tree(world)
+    refused(f"evaluate three {options}", says)
+    refused(f"evaluate three {options} --dry-run", says)
+    assert tree(world) == before
+
+
+@pytest.mark.parametrize("name", ["evidence.safetensors", "scores.json"])
+def test_a_run_that_is_damaged_is_refused(name: str, world: Path) -> None:
+    (world / "three" / name).write_bytes(b"garbage")
+    before = tree(world)
+    refused(f"evaluate three {STANDARD}", "cannot be read")
+    assert tree(world) == before
+
+
+@pytest.mark.xfail(reason="a run of an earlier release does not say how the forgotten records were found")
+def test_a_run_of_an_earlier_release_is_answered_in_one_line(world: Path) -> None:
+    record = world / "three" / "run.toml"
+    lines = record.read_text().splitlines()
+    record.write_text("\n".join(line for line in lines if not line.startswith("kind = ")))
+    answer = cli(f"evaluate three {STANDARD}")
+    assert answer.code in (0, 2)
+
+
+# Runs that move, and models without a past
+
+
+def test_a_run_that_moved_together_with_its_original_can_be_looked_at(world: Path, tmp_path: Path) -> None:
+    there = tmp_path / "far" / "away"
+    there.mkdir(parents=True)
+    for name in ("trained", "three"):
+        shutil.move(world / name, there / name)
+    done(f"evaluate {there}/three {STANDARD}")
+    assert runs.read(there / "three").result.scores == runs.read(world / "seen").result.scores
+    assert (there / "three" / "gradcam" / "forget.png").exists()
+
+
+def test_a_run_whose_original_is_gone_lacks_only_the_pictures(world: Path) -> None:
+    shutil.rmtree(world / "trained")
+    done(f"evaluate three {STANDARD}")
+    scores = runs.read(world / "three").result.scores
+    assert scores.values == runs.read(world / "seen").result.scores.values
+    assert "trained" in scores.failed["gradcam"]
+    assert not (world / "three" / "gradcam").exists()
+
+
+def test_a_scored_run_that_moved_with_its_model_can_be_looked_at(world: Path, tmp_path: Path) -> None:
+    done("evaluate trained --forget class:3 -o scored")
+    there = tmp_path / "far"
+    there.mkdir()
+    for name in ("trained", "scored"):
+        shutil.move(world / name, there / name)
+    done(f"evaluate {there}/scored {STANDARD}")
+    assert runs.read(there / "scored").result.scores.values.keys() >= ADDED
+
+
+@pytest.mark.xfail(reason="the way from the run is tried from where the user stands, too")
+def test_a_scored_run_never_looks_at_a_model_that_only_has_the_name_of_its_own(
+    world: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    done("evaluate trained --forget class:3 -o scored")
+    elsewhere = tmp_path / "elsewhere" / "desk"
+    elsewhere.mkdir(parents=True)
+    shutil.copytree(world / "three" / "model", elsewhere.parent / "trained")
+    shutil.rmtree(world / "trained")
+    monkeypatch.chdir(elsewhere)
+    answer = cli(f"evaluate {world}/scored {STANDARD}")
+    assert answer.code == 2
+    assert "trained" in answer.err
+
+
+def test_a_model_without_a_past_lacks_what_needs_training_until_that_is_said(world: Path) -> None:
+    done(f"evaluate trained/model --data digits --forget class:3 {STANDARD} -o scored")
+    first = runs.read(world / "scored").result.scores
+    assert {"probe", "reawakened", "few_shot", "relearn_epochs"} <= first.values.keys()
+    for name in ("rmia_auc", "rmia_tpr_1"):
+        assert first.failed[name].startswith("it is not known how the model was trained")
+        assert "--train" in first.failed[name]
+    assert first.verdict
+    assert first.verdict.call == "cannot tell"
+
+    answer = done("evaluate scored --level standard --train epochs=2")
+    assert "2 reference models on half of the retained data" in answer.err
+    mended = runs.read(world / "scored").result
+    assert 0 <= mended.scores["rmia_auc"] <= 1
+    assert "rmia_auc" not in mended.scores.failed
+    assert mended.examined["training"] == {"epochs": 2}
+    assert all(mended.scores.values[name] == value for name, value in first.values.items())
+
+
+def test_a_model_without_a_convolution_has_no_pictures_and_the_reason(
+    world: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (world / "flat_network.py").write_text(
+        "from torch import nn\n\n"
+        "class Flat(nn.Module):\n"
+        "    def __init__(self):\n"
+        "        super().__init__()\n"
+        "        self.head = nn.Linear(64, 10)\n\n"
+        "    def forward(self, images):\n"
+        "        return self.head(images.flatten(1).float() / 255)\n"
+    )
+    monkeypatch.setattr(sys, "dont_write_bytecode", True)
+    monkeypatch.syspath_prepend(world)
+    monkeypatch.delitem(sys.modules, "flat_network", raising=False)
+    done("train --model flat_network:Flat --set epochs=2 --set batch_size=64 -o flat")
+    done(f"scrub flat --forget random:20% --factory flat_network:Flat {QUICK} -o scrubbed")
+    answer = done(f"evaluate scrubbed --factory flat_network:Flat {STANDARD}")
+    assert "Probe" in answer.out
+    scores = runs.read(world / "scrubbed").result.scores
+    assert scores.values.keys() >= {*ADDED, "rmia_tpr_1"}
+    assert scores.failed["gradcam"] == "Grad-CAM needs a convolution, and this model has none."
+    before = tree(world)
+    done(f"evaluate scrubbed --factory flat_network:Flat {STANDARD}")
+    assert tree(world) == before
+    refused("evaluate scrubbed --level deep --set shadows=2", "--factory flat_network:Flat")
+
+
+# Interruption
+
+
+@pytest.mark.parametrize("phase", ["reawaken", "few-shot", "relearn", "train"])
+@pytest.mark.parametrize("error", [KeyboardInterrupt(), MemoryError()], ids=repr)
+def test_a_look_that_breaks_off_leaves_the_run_as_it_was(error: BaseException, phase: str, world: Path) -> None:
+    shutil.rmtree(world / "cache")
+    before = tree(world)
+
+    def log(event: Mapping[str, Any]) -> None:
+        if event["phase"] == phase:
+            raise error
+
+    with pytest.raises(type(error)):
+        again(world / "three").carry_out(log)
+    assert tree(world) == before
+    assert runs.read(world / "three").result.scores["forget_accuracy"] >= 0
+
+
+def test_an_interrupted_look_is_answered_in_one_line(world: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def stop(*_: Any, **__: Any) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("scissorhands.residue.relearn", stop)
+    before = tree(world)
+    answer = cli(f"evaluate three {STANDARD}")
+    assert answer.code == 130
+    assert answer.err.splitlines()[-1].startswith("error: interrupted")
+    assert tree(world) == before
+
+
+def test_a_quick_score_stays_when_the_deeper_look_breaks_off(world: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def stop(*_: Any, **__: Any) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("scissorhands.residue.relearn", stop)
+    assert cli(f"evaluate trained --forget class:3 {STANDARD} -o scored").code == 130
+    assert "forget_accuracy" in json.loads((world / "scored" / "scores.json").read_text())["values"]
+    assert "probe" not in runs.read(world / "scored").result.scores.values
+
+
+def test_a_model_that_is_no_run_and_no_model_is_refused(world: Path) -> None:
+    (world / "empty").mkdir()
+    refused(f"evaluate empty {STANDARD}", "'empty' is no run, so say what it should forget")
+    assert models.load(world / "three" / "model")

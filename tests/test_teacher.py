@@ -1,0 +1,445 @@
+"""Reference models are trained once and found again, but only where nothing that made them has changed."""
+
+import copy
+import errno
+import importlib
+import inspect
+import sys
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import replace
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import pytest
+import torch
+from safetensors import SafetensorError
+from safetensors.torch import load_file, save_file
+from torch import Tensor, nn
+from torch.utils.data import TensorDataset
+
+import scissorhands as sh
+from scissorhands import ensemble, teacher
+from scissorhands.errors import FailedError
+from scissorhands.records import Part, Stored, as_records
+from scissorhands.teacher import Teacher, cache
+from scissorhands.train import Training
+
+TRAINING = Training(epochs=2, lr=0.05, batch_size=8)
+
+
+@pytest.fixture(autouse=True)
+def _own_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("SCISSORHANDS_CACHE", str(tmp_path / "cache"))
+
+
+@pytest.fixture
+def taught(build: Callable[[], nn.Module]) -> Teacher:
+    """A teacher of a small network, which keeps what it trained in this test's cache."""
+    return Teacher(build(), TRAINING, folder=cache())
+
+
+@pytest.fixture
+def images(split: sh.Split) -> Stored:
+    """Sixty records with a fingerprint."""
+    return Stored(*split.forget.records.fetch(torch.arange(60)))
+
+
+@pytest.fixture
+def parts(images: Stored) -> list[Part]:
+    """Three parts of twenty records each."""
+    return [Part(images, ids) for ids in torch.arange(60).split(20)]
+
+
+def states(teacher: Teacher, parts: list[Part]) -> tuple[list[dict[str, Tensor]], int]:
+    """The trained weights, and how many steps of training they took."""
+    events: list[Mapping[str, Any]] = []
+    found = [copy.deepcopy(model.state_dict()) for model in teacher.trained(parts, events.append)]
+    return found, len(events)
+
+
+def same(a: list[dict[str, Tensor]], b: list[dict[str, Tensor]]) -> bool:
+    """Whether all weights are the same to the last bit."""
+    return all(torch.equal(x[name], y[name]) for x, y in zip(a, b, strict=True) for name in x | y)
+
+
+def files() -> dict[str, int]:
+    """The kept models, and when each was written."""
+    return {path.name: path.stat().st_mtime_ns for path in cache().glob("*")}
+
+
+# Finding again
+
+
+def test_a_model_is_trained_once_and_then_found(taught: Teacher, parts: list[Part]) -> None:
+    assert taught.missing(parts) == 3
+    first, steps = states(taught, parts)
+    kept = files()
+    assert steps > 0
+    assert len(kept) == 3
+    assert taught.missing(parts) == 0
+    again, none = states(taught, parts)
+    assert none == 0
+    assert same(first, again)
+    assert files() == kept
+
+
+def test_only_what_is_missing_is_trained(taught: Teacher, parts: list[Part]) -> None:
+    first, _ = states(taught, parts[:2])
+    assert taught.missing(parts) == 1
+    found, steps = states(taught, parts)
+    assert same(first, found[:2])
+    assert steps == 2 * 3  # one model, two epochs of three batches
+    assert taught.missing(parts) == 0
+
+
+def test_without_a_folder_nothing_is_kept(taught: Teacher, parts: list[Part]) -> None:
+    alone = replace(taught, folder=None)
+    first, steps = states(alone, parts)
+    again, as_many = states(alone, parts)
+    assert steps == as_many > 0
+    assert same(first, again)
+    assert not cache().exists()
+    assert alone.missing(parts) == 3
+
+
+def test_a_users_own_dataset_is_trained_on_without_a_cache(taught: Teacher, images: Stored) -> None:
+    own = as_records(TensorDataset(images.inputs, images.labels))
+    parts = [Part(own, ids) for ids in torch.arange(60).split(20)]
+    first, steps = states(taught, parts)
+    again, as_many = states(taught, parts)
+    assert steps == as_many > 0
+    assert same(first, again)
+    assert not cache().exists()
+    assert taught.missing(parts) == 3
+
+
+def test_what_is_found_does_not_depend_on_the_weights_that_the_model_has(taught: Teacher, parts: list[Part]) -> None:
+    states(taught, parts)
+    scrubbed = copy.deepcopy(taught.model)
+    for parameter in scrubbed.parameters():
+        parameter.data += 1
+    assert replace(taught, model=scrubbed).missing(parts) == 0  # so that all methods share them
+
+
+def test_teaching_leaves_the_model_as_it_was(taught: Teacher, parts: list[Part]) -> None:
+    taught.model.train()
+    before, random_state = copy.deepcopy(taught.model.state_dict()), torch.get_rng_state()
+    states(taught, parts)
+    taught.missing(parts)
+    torch.testing.assert_close(taught.model.state_dict(), before, rtol=0, atol=0)
+    assert all(module.training for module in taught.model.modules())
+    assert all(parameter.grad is None for parameter in taught.model.parameters())
+    assert torch.equal(torch.get_rng_state(), random_state)
+
+
+def test_what_a_user_does_to_a_model_is_not_kept(taught: Teacher, parts: list[Part]) -> None:
+    first, _ = states(taught, parts)
+    for model in taught.trained(parts):
+        for parameter in model.parameters():
+            parameter.data.zero_()
+    assert same(states(taught, parts)[0], first)
+
+
+# What makes a model another one
+
+
+def test_each_number_is_another_model_even_on_the_same_records(taught: Teacher, parts: list[Part]) -> None:
+    found, _ = states(taught, [parts[0]] * 3)
+    assert len(files()) == 3
+    weights = [torch.cat([x.flatten().float() for x in state.values()]) for state in found]
+    assert not torch.equal(weights[0], weights[1])
+    assert not torch.equal(weights[1], weights[2])
+
+
+CHANGES: dict[str, Callable[[Teacher, list[Part]], tuple[Teacher, list[Part]]]] = {
+    "the inputs": lambda t, parts: (t, [_with(p, Stored(_inputs(p) + 1e-6, p.records.labels)) for p in parts]),
+    "the labels": lambda t, parts: (t, [_with(p, Stored(_inputs(p), (p.records.labels + 1) % 3)) for p in parts]),
+    "the ids": lambda t, parts: (t, [replace(p, ids=(p.ids + 1) % 60) for p in parts]),
+    "how many records": lambda t, parts: (t, [replace(p, ids=p.ids[:-1]) for p in parts]),
+    "the seed": lambda t, parts: (replace(t, seed=1), parts),
+    "the augmentation's name": lambda t, parts: (replace(t, about="flip"), parts),
+    "the precision": lambda t, parts: (replace(t, model=copy.deepcopy(t.model).double()), parts),
+}
+
+
+def _with(part: Part, records: Stored) -> Part:
+    return replace(part, records=records)
+
+
+def _inputs(part: Part) -> Tensor:
+    return part.records.fetch(torch.arange(len(part.records)))[0]
+
+
+@pytest.mark.parametrize("change", CHANGES.values(), ids=CHANGES.keys())
+def test_a_model_is_not_found_when_what_made_it_has_changed(
+    change: Callable[[Teacher, list[Part]], tuple[Teacher, list[Part]]], taught: Teacher, parts: list[Part]
+) -> None:
+    states(taught, parts)
+    assert taught.missing(parts) == 0
+    other, others = change(taught, parts)
+    assert other.missing(others) == 3
+    assert taught.missing(parts) == 0
+
+
+@pytest.mark.parametrize("name", TRAINING.to_dict())
+def test_every_setting_of_training_makes_another_model(name: str, parts: list[Part]) -> None:
+    taught = Teacher(nn.Sequential(nn.Flatten(), nn.Linear(16, 3)), TRAINING, folder=cache())
+    states(taught, parts)
+    changed: dict[str, Any] = {"schedule": "constant", "momentum": 0.5}
+    value = changed.get(name, 2 * getattr(TRAINING, name))
+    other = replace(taught, training=replace(TRAINING, **{name: value}))
+    assert other.missing(parts) == 3
+    assert not same(states(other, parts)[0], states(taught, parts)[0])
+
+
+def written(folder: Path, name: str, text: str) -> ModuleType:
+    """A module of the user's, imported from its file."""
+    (folder / f"{name}.py").write_text(text)
+    importlib.invalidate_caches()
+    return importlib.import_module(name)
+
+
+@pytest.fixture
+def workshop(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    """A folder whose modules can be imported, and are forgotten after the test."""
+    folder, before = tmp_path / "workshop", {*sys.modules}
+    folder.mkdir()
+    monkeypatch.setattr(sys, "dont_write_bytecode", True)
+    monkeypatch.syspath_prepend(folder)
+    yield folder
+    for name in {*sys.modules} - before:
+        if str(getattr(sys.modules[name], "__file__", None)).startswith(str(folder)):
+            del sys.modules[name]
+
+
+NETWORK = """
+from torch import nn
+
+class Own(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.head = nn.Linear(16, 3)
+
+    def forward(self, inputs):
+        return self.head(inputs.flatten(1))
+"""
+
+
+def test_a_model_is_not_found_when_its_code_has_changed(workshop: Path, parts: list[Part]) -> None:
+    module = written(workshop, "users_own_network", NETWORK)
+    taught = Teacher(nn.Sequential(module.Own(), nn.Identity()), TRAINING, folder=cache())
+    states(taught, parts)
+    assert taught.missing(parts) == 0
+    (workshop / "users_own_network.py").write_text(NETWORK.replace("flatten(1)", "flatten(1).tanh()"))
+    assert taught.missing(parts) == 3
+    (workshop / "users_own_network.py").write_text(NETWORK)
+    assert taught.missing(parts) == 0
+
+
+@pytest.mark.xfail(reason="only the file of the class itself is hashed, not those of its bases")
+def test_a_model_is_not_found_when_the_code_that_it_derives_from_has_changed(workshop: Path, parts: list[Part]) -> None:
+    written(workshop, "users_own_base", NETWORK)
+    module = written(workshop, "users_own_child", "from users_own_base import Own\n\nclass Child(Own):\n    pass\n")
+    taught = Teacher(module.Child(), TRAINING, folder=cache())
+    states(taught, parts)
+    (workshop / "users_own_base.py").write_text(NETWORK.replace("flatten(1)", "flatten(1).tanh()"))
+    assert taught.missing(parts) == 3
+
+
+def test_a_model_is_not_found_when_the_code_of_training_has_changed(
+    workshop: Path, taught: Teacher, parts: list[Part], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    part_of_us = written(workshop, "part_of_the_package", "STEP = 1\n")
+    monkeypatch.setattr(teacher, "_CODE", (*teacher._CODE, part_of_us))
+    states(taught, parts)
+    assert taught.missing(parts) == 0
+    (workshop / "part_of_the_package.py").write_text("STEP = 2\n")
+    assert taught.missing(parts) == 3
+
+
+def test_all_of_the_package_that_runs_while_training_is_part_of_the_hash(taught: Teacher, parts: list[Part]) -> None:
+    ran: set[str] = set()
+
+    def note(frame: Any, event: str, argument: Any) -> None:
+        if event == "call":
+            ran.add(frame.f_code.co_filename)
+
+    augmented = replace(taught, augment=lambda inputs, draw: inputs + torch.rand(1, generator=draw))
+    before = sys.getprofile()
+    sys.setprofile(note)
+    try:
+        states(augmented, parts)
+    finally:
+        sys.setprofile(before)
+    package = Path(inspect.getfile(sh)).parent
+    ours = {Path(file).relative_to(package).stem for file in ran if file.startswith(str(package))}
+    hashed = {Path(inspect.getfile(module)).stem for module in teacher._CODE}
+    assert "train" in ours
+    assert ours - hashed <= {"settings"}  # which only turns settings into the values that are hashed
+
+
+@pytest.mark.xfail(reason="layers without weights leave no trace in the hash: ReLU is taken for Tanh")
+@pytest.mark.parametrize("inside", [nn.Tanh(), nn.Dropout(0.9), nn.LeakyReLU(0.5)], ids=repr)
+def test_a_model_is_not_found_when_a_layer_without_weights_is_another(inside: nn.Module, parts: list[Part]) -> None:
+    def network(layer: nn.Module) -> nn.Module:
+        return nn.Sequential(nn.Flatten(), nn.Linear(16, 8), layer, nn.Linear(8, 3))
+
+    taught = Teacher(network(nn.ReLU()), TRAINING, folder=cache())
+    states(taught, parts)
+    assert replace(taught, model=network(inside)).missing(parts) == 3
+
+
+@pytest.mark.xfail(reason="which weights are frozen is not hashed")
+def test_a_model_is_not_found_when_other_weights_are_frozen(parts: list[Part]) -> None:
+    taught = Teacher(nn.Sequential(nn.Flatten(), nn.Linear(16, 8), nn.Linear(8, 3)), TRAINING, folder=cache())
+    states(taught, parts)
+    half_frozen = copy.deepcopy(taught._pupil(0))
+    next(half_frozen.parameters()).requires_grad_(False)
+    assert replace(taught, model=half_frozen).missing(parts) == 3
+
+
+@pytest.mark.xfail(reason="the file of the module is asked for, and there is none", raises=TypeError)
+def test_a_model_that_was_written_in_a_notebook_is_trained(parts: list[Part], monkeypatch: pytest.MonkeyPatch) -> None:
+    notebook = ModuleType("notebook_without_a_file")
+    monkeypatch.setitem(sys.modules, notebook.__name__, notebook)
+    kind = type("Own", (nn.Sequential,), {"__module__": notebook.__name__})
+    found, steps = states(Teacher(kind(nn.Flatten(), nn.Linear(16, 3)), TRAINING, folder=cache()), parts)
+    assert len(found) == 3
+    assert steps > 0
+
+
+# Damage
+
+
+@pytest.mark.parametrize(
+    "damage",
+    [lambda whole: b"", lambda whole: b"garbage " * 20, lambda whole: whole[: len(whole) // 2]],
+    ids=["empty", "garbage", "cut short"],
+)
+def test_a_damaged_file_is_trained_anew_and_replaced(
+    damage: Callable[[bytes], bytes], taught: Teacher, parts: list[Part]
+) -> None:
+    alone = parts[:1]
+    first, _ = states(taught, alone)
+    (path,) = cache().iterdir()
+    path.write_bytes(damage(path.read_bytes()))
+    again, steps = states(taught, alone)
+    assert steps > 0
+    assert same(first, again)
+    found, none = states(taught, alone)
+    assert none == 0
+    assert same(found, first)
+    assert list(cache().iterdir()) == [path]
+
+
+@pytest.mark.xfail(reason="what fits of the damaged file is loaded before the rest is refused, and trained on")
+def test_a_file_that_lacks_a_weight_leaves_no_trace(taught: Teacher, parts: list[Part]) -> None:
+    first, _ = states(taught, parts[:1])
+    (path,) = cache().iterdir()
+    whole = load_file(path)
+    name = next(name for name, value in whole.items() if value.is_floating_point())
+    save_file({name: whole[name] + 1}, path)
+    assert same(states(taught, parts[:1])[0], first)
+
+
+@pytest.fixture
+def no_folder(tmp_path: Path) -> Path:
+    """A file where the cache should be."""
+    place = tmp_path / "place"
+    place.write_text("not a folder")
+    return place
+
+
+@pytest.mark.xfail(reason="tidying up fails in its turn, and hides the reason", raises=NotADirectoryError)
+def test_a_cache_that_is_no_folder_is_a_failure_in_one_line(
+    taught: Teacher, parts: list[Part], no_folder: Path
+) -> None:
+    with pytest.raises(FailedError, match=r"^cannot keep a reference model in .*place: .*File exists") as raised:
+        states(replace(taught, folder=no_folder), parts)
+    assert raised.value.exit_code == 1
+    assert "\n" not in str(raised.value)
+    assert no_folder.read_text() == "not a folder"
+
+
+@pytest.mark.xfail(reason="tidying up fails in its turn, and hides the reason", raises=NotADirectoryError)
+def test_a_cache_below_a_file_is_a_failure_in_one_line(taught: Teacher, parts: list[Part], no_folder: Path) -> None:
+    below = replace(taught, folder=no_folder / "cache")
+    assert below.missing(parts) == 3
+    with pytest.raises(FailedError, match=r"^cannot keep a reference model in .*place/cache: .*Not a directory"):
+        states(below, parts)
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        OSError(errno.ENOSPC, "No space left on device"),
+        SafetensorError("Error while serializing: I/O error: No space left on device (os error 28)"),
+    ],
+    ids=["by Python", "by safetensors"],
+)
+def test_a_full_cache_is_a_failure_in_one_line_that_leaves_no_part_of_a_file(
+    error: Exception, taught: Teacher, parts: list[Part], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def half(tensors: Mapping[str, Tensor], path: Path) -> None:
+        path.write_bytes(b"half")
+        raise error
+
+    monkeypatch.setattr(teacher, "save_file", half)
+    with pytest.raises(FailedError, match=r"^cannot keep a reference model in .*cache: .*No space left on device"):
+        states(taught, parts)
+    assert list(cache().iterdir()) == []
+
+
+# Together
+
+
+def test_models_that_are_trained_together_are_those_of_training_one_by_one(
+    parts: list[Part], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    model = nn.Sequential(nn.Flatten(), nn.Linear(16, 12), nn.ReLU(), nn.Linear(12, 3)).double()
+    taught = Teacher(model, TRAINING)
+    assert ensemble.pays(model)
+    together, steps = states(taught, parts)
+    monkeypatch.setattr(ensemble, "pays", lambda model: False)
+    alone, as_many = states(taught, parts)
+    assert as_many == 3 * steps
+    torch.testing.assert_close(together, alone, rtol=1e-9, atol=1e-12)
+
+
+class Branching(nn.Linear):
+    """A layer whose path depends on its numbers, which no stacked computation can follow."""
+
+    def forward(self, inputs: Tensor) -> Tensor:
+        scores = super().forward(inputs.flatten(1))
+        return -scores if scores.sum().item() > 0 else scores
+
+
+def test_models_that_cannot_be_trained_together_are_trained_one_by_one(parts: list[Part]) -> None:
+    taught = Teacher(Branching(16, 3), TRAINING, folder=cache())
+    found, steps = states(taught, parts)
+    assert steps == 3 * 2 * 3
+    for number, part in enumerate(parts):
+        pupil = taught._pupil(number)
+        TRAINING.fit(pupil, taught._problem(part, number))
+        assert same([pupil.state_dict()], [found[number]])
+
+
+def test_more_models_than_are_trained_at_once_come_in_their_order(
+    parts: list[Part], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    taught = Teacher(nn.Sequential(nn.Flatten(), nn.Linear(16, 3)).double(), TRAINING)
+    expected, _ = states(taught, parts)
+    monkeypatch.setattr(teacher, "_TOGETHER", 2)
+    found, _ = states(taught, parts)
+    torch.testing.assert_close(found, expected, rtol=1e-9, atol=1e-12)
+
+
+def test_the_cache_is_where_the_user_says(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    assert cache() == tmp_path / "cache"
+    monkeypatch.delenv("SCISSORHANDS_CACHE")
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "xdg"))
+    assert cache() == tmp_path / "xdg" / "scissorhands"
+    monkeypatch.delenv("XDG_CACHE_HOME")
+    monkeypatch.setenv("HOME", str(tmp_path / "home"))
+    assert cache() == tmp_path / "home" / ".cache" / "scissorhands"
