@@ -3,9 +3,9 @@
     python benchmarks/attack_cost.py [--quick]
 
 Needs no data: the logits are made up so that confidence and accuracy are those of models trained on CIFAR-10. Prints a
-table (seconds are of processor time) and as the last line one JSON object with the smallest speed-up, the smallest share of equal decisions, and all
-rows. Where fewer than 99.9 % are equal, scikit-learn is run once more with a tolerance of 1e-5 instead of its 1e-3, and
-the row says how many decisions of each agree with that.
+table, in seconds of processor time on one thread, and as the last line one JSON object with the smallest speed-up, the
+smallest share of equal decisions, and all rows. Where fewer than 99.9 % are equal, scikit-learn is run once more with a
+tolerance of 1e-5 instead of its 1e-3, and the row says how many decisions of each agree with that.
 """
 
 import argparse

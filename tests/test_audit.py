@@ -8,6 +8,7 @@ import signal
 import sys
 from collections.abc import Mapping
 from contextlib import redirect_stderr, redirect_stdout
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -77,12 +78,13 @@ def tree(folder: Path) -> dict[str, tuple[int, bytes] | None]:
 
 @pytest.fixture(scope="module")
 def finished(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A folder with a trained run, a run of it that forgot a class, the same looked at again, and its cache."""
+    """A folder with a trained run, two of it that forgot a class, one of them looked at again, and the cache."""
     folder = tmp_path_factory.mktemp("audit")
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("SCISSORHANDS_CACHE", str(folder / "cache"))
         done(TRAIN, "-o", folder / "trained")
         done(f"scrub {folder}/trained --forget class:3 {QUICK} -o {folder}/three")
+        done(f"scrub {folder}/trained --forget class:3 --method retrain -o {folder}/retrained")
         shutil.copytree(folder / "three", folder / "seen")
         done(f"evaluate {folder}/seen {STANDARD}")
     return folder
@@ -145,7 +147,6 @@ def test_a_dry_run_of_a_model_that_is_no_run_yet_leaves_no_run(world: Path) -> N
     assert tree(world) == before
 
 
-@pytest.mark.xfail(reason="the way from a folder behind a link to the model is lost")
 def test_a_dry_run_works_where_temporary_files_are_behind_a_link(
     world: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -257,7 +258,6 @@ def test_what_was_measured_but_not_written_is_not_lost(world: Path, monkeypatch:
 
 
 def test_a_run_is_looked_at_beside_a_retrained_one(world: Path) -> None:
-    done("scrub trained --forget class:3 --method retrain -o retrained")
     done("evaluate seen --against retrained")
     compared = runs.read(world / "seen").result
     assert {"jsd_forget", "agreement_test", "avg_gap"} <= compared.values().keys()
@@ -268,12 +268,29 @@ def test_a_run_is_looked_at_beside_a_retrained_one(world: Path) -> None:
     assert both.scores.verdict == compared.scores.verdict
 
 
-@pytest.mark.xfail(reason="the reference is taken for one that is there, and is empty")
 def test_a_reference_that_lost_its_evidence_is_no_obstacle(world: Path) -> None:
-    done("scrub trained --forget class:3 --method retrain -o retrained")
     done("evaluate three --against retrained")
     (world / "retrained" / "evidence.safetensors").unlink()
     assert again(world / "three").carry_out().result.scores.values.keys() >= ADDED
+
+
+def test_a_reference_that_was_probed_by_other_shots_is_no_obstacle(world: Path) -> None:
+    evidence = runs.read_evidence(world / "seen")
+    probed = {**runs.read_evidence(world / "retrained"), "probe": evidence["probe"][:-7]}  # seven were always shown
+    runs.write_evidence(world / "retrained", probed)
+    done("evaluate seen --against retrained")
+
+
+@pytest.mark.xfail(reason="only the number of scored records is compared, and that is often the same")
+def test_probes_that_were_shown_other_numbers_of_records_are_not_compared(world: Path) -> None:
+    seen, retrained = runs.read(world / "seen"), runs.read(world / "retrained")
+    evidence = runs.read_evidence(seen.folder)
+    few, many = torch.zeros_like(evidence["probe"]), torch.ones_like(evidence["probe"])
+    runs.write_evidence(seen.folder, {**evidence, "probe": many})
+    runs.write_result(seen.folder, replace(seen.result, examined={**seen.result.examined, "shots": 20}))
+    runs.write_evidence(retrained.folder, {**runs.read_evidence(retrained.folder), "probe": few})
+    runs.write_result(retrained.folder, replace(retrained.result, examined=seen.result.examined))
+    assert "probe" not in done("evaluate seen --against retrained").out.splitlines()[-1]
 
 
 def test_a_run_without_evidence_is_looked_at_from_the_start(world: Path) -> None:
@@ -329,7 +346,7 @@ def test_a_run_that_was_only_trained_has_nothing_to_look_at(world: Path) -> None
 
 
 MISTAKES = {
-    "a misspelt level": ("--level standart", "there is no level 'standart'. Did you mean 'standard'?"),
+    "a misspelt level": ("--level standart", "'standart'"),
     "a misspelt setting": (
         "--level deep --set shadow=4",
         "Evaluation has no setting 'shadow'. Did you mean 'shadows'?",
@@ -363,7 +380,6 @@ def test_a_run_that_is_damaged_is_refused(name: str, world: Path) -> None:
     assert tree(world) == before
 
 
-@pytest.mark.xfail(reason="a run of an earlier release does not say how the forgotten records were found")
 def test_a_run_of_an_earlier_release_is_answered_in_one_line(world: Path) -> None:
     record = world / "three" / "run.toml"
     lines = record.read_text().splitlines()
@@ -404,7 +420,6 @@ def test_a_scored_run_that_moved_with_its_model_can_be_looked_at(world: Path, tm
     assert runs.read(there / "scored").result.scores.values.keys() >= ADDED
 
 
-@pytest.mark.xfail(reason="the way from the run is tried from where the user stands, too")
 def test_a_scored_run_never_looks_at_a_model_that_only_has_the_name_of_its_own(
     world: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

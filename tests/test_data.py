@@ -173,12 +173,20 @@ def test_parts_are_named() -> None:
     assert made.parts() == {name: getattr(made, name) for name in names}
 
 
-def test_records_drawn_at_random_are_compared_with_unseen_ones_of_their_labels() -> None:
+def test_records_drawn_at_random_are_compared_with_all_unseen_ones() -> None:
     made = divided("random:3", unseen=list(range(20)))
     assert made.kind == "drawn"
     assert made.others.records is TRAIN
-    assert set(made.others.labels.tolist()) == set(made.forget.labels.tolist())
-    assert ids(made.others) == {i for i in range(20) if TRAIN.labels[i] in made.forget.labels}
+    assert ids(made.others) == set(range(20))
+
+
+def test_records_that_were_chosen_are_compared_with_unseen_ones_of_their_labels(tmp_path: Path) -> None:
+    path = tmp_path / "ids.txt"
+    path.write_text("20\n24\n21\n")
+    made = divided(f"ids:{path}", unseen=list(range(12)))
+    assert made.kind == "chosen"
+    assert ids(made.others) == {i for i in range(12) if TRAIN.labels[i] in made.forget.labels}
+    assert len(made.others) < 12
 
 
 def test_without_unseen_records_the_test_data_takes_their_place() -> None:

@@ -368,14 +368,15 @@ def test_for_few_pairs_the_interval_is_students() -> None:
         assert found.mean == pytest.approx(np.mean(values))
 
 
-def test_the_interval_is_the_wider_of_students_and_the_bootstraps() -> None:
-    values = np.random.default_rng(0).lognormal(0, 1.5, 60).tolist()  # a long tail to the right
-    (low_1, high_1), (low_2, high_2) = students(values), bootstraps(values)
-    found = interval(values)
-    assert low_1 < low_2  # each has one bound
-    assert high_1 < high_2
-    assert found.low == pytest.approx(low_1)
-    assert found.high == pytest.approx(high_2, rel=0.02)
+@pytest.mark.parametrize("side", [1, -1], ids=["long to the right", "long to the left"])
+def test_the_interval_is_the_wider_of_students_and_the_bootstraps(side: int) -> None:
+    values = (side * np.random.default_rng(0).lognormal(0, 2, 60)).tolist()  # each of the two has one bound
+    found, student_bounds, bootstrap_bounds = interval(values), students(values), bootstraps(values)
+    low, high = min(student_bounds[0], bootstrap_bounds[0]), max(student_bounds[1], bootstrap_bounds[1])
+    assert (found.low, found.high) == pytest.approx((low, high), rel=0.01)
+    outer = int(side > 0)
+    assert abs(student_bounds[outer]) < 0.985 * abs(bootstrap_bounds[outer])
+    assert student_bounds[1 - outer] != pytest.approx(bootstrap_bounds[1 - outer], rel=0.1)
 
 
 @pytest.mark.parametrize("pairs", [3, 20])

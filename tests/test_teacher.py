@@ -237,7 +237,6 @@ def test_a_model_is_not_found_when_its_code_has_changed(workshop: Path, parts: l
     assert taught.missing(parts) == 0
 
 
-@pytest.mark.xfail(reason="only the file of the class itself is hashed, not those of its bases")
 def test_a_model_is_not_found_when_the_code_that_it_derives_from_has_changed(workshop: Path, parts: list[Part]) -> None:
     written(workshop, "users_own_base", NETWORK)
     module = written(workshop, "users_own_child", "from users_own_base import Own\n\nclass Child(Own):\n    pass\n")
@@ -279,7 +278,6 @@ def test_all_of_the_package_that_runs_while_training_is_part_of_the_hash(taught:
     assert ours - hashed <= {"settings"}  # which only turns settings into the values that are hashed
 
 
-@pytest.mark.xfail(reason="layers without weights leave no trace in the hash: ReLU is taken for Tanh")
 @pytest.mark.parametrize("inside", [nn.Tanh(), nn.Dropout(0.9), nn.LeakyReLU(0.5)], ids=repr)
 def test_a_model_is_not_found_when_a_layer_without_weights_is_another(inside: nn.Module, parts: list[Part]) -> None:
     def network(layer: nn.Module) -> nn.Module:
@@ -290,7 +288,15 @@ def test_a_model_is_not_found_when_a_layer_without_weights_is_another(inside: nn
     assert replace(taught, model=network(inside)).missing(parts) == 3
 
 
-@pytest.mark.xfail(reason="which weights are frozen is not hashed")
+@pytest.mark.xfail(reason="an attribute that the model does not print leaves no trace in the hash")
+def test_a_model_is_not_found_when_it_was_built_with_other_arguments(workshop: Path, parts: list[Part]) -> None:
+    scaled = NETWORK.replace("(self):", "(self, scale):").replace("flatten(1)", "flatten(1) * self.scale")
+    module = written(workshop, "users_own_scale", scaled.replace("super()", "self.scale = scale; super()"))
+    taught = Teacher(module.Own(scale=1.0), TRAINING, folder=cache())
+    states(taught, parts)
+    assert replace(taught, model=module.Own(scale=0.01)).missing(parts) == 3
+
+
 def test_a_model_is_not_found_when_other_weights_are_frozen(parts: list[Part]) -> None:
     taught = Teacher(nn.Sequential(nn.Flatten(), nn.Linear(16, 8), nn.Linear(8, 3)), TRAINING, folder=cache())
     states(taught, parts)
@@ -299,7 +305,6 @@ def test_a_model_is_not_found_when_other_weights_are_frozen(parts: list[Part]) -
     assert replace(taught, model=half_frozen).missing(parts) == 3
 
 
-@pytest.mark.xfail(reason="the file of the module is asked for, and there is none", raises=TypeError)
 def test_a_model_that_was_written_in_a_notebook_is_trained(parts: list[Part], monkeypatch: pytest.MonkeyPatch) -> None:
     notebook = ModuleType("notebook_without_a_file")
     monkeypatch.setitem(sys.modules, notebook.__name__, notebook)
@@ -307,6 +312,7 @@ def test_a_model_that_was_written_in_a_notebook_is_trained(parts: list[Part], mo
     found, steps = states(Teacher(kind(nn.Flatten(), nn.Linear(16, 3)), TRAINING, folder=cache()), parts)
     assert len(found) == 3
     assert steps > 0
+    assert not cache().exists()  # nobody knows whether the code is the same the next time
 
 
 # Damage
@@ -333,7 +339,6 @@ def test_a_damaged_file_is_trained_anew_and_replaced(
     assert list(cache().iterdir()) == [path]
 
 
-@pytest.mark.xfail(reason="what fits of the damaged file is loaded before the rest is refused, and trained on")
 def test_a_file_that_lacks_a_weight_leaves_no_trace(taught: Teacher, parts: list[Part]) -> None:
     first, _ = states(taught, parts[:1])
     (path,) = cache().iterdir()
@@ -351,7 +356,6 @@ def no_folder(tmp_path: Path) -> Path:
     return place
 
 
-@pytest.mark.xfail(reason="tidying up fails in its turn, and hides the reason", raises=NotADirectoryError)
 def test_a_cache_that_is_no_folder_is_a_failure_in_one_line(
     taught: Teacher, parts: list[Part], no_folder: Path
 ) -> None:
@@ -362,7 +366,6 @@ def test_a_cache_that_is_no_folder_is_a_failure_in_one_line(
     assert no_folder.read_text() == "not a folder"
 
 
-@pytest.mark.xfail(reason="tidying up fails in its turn, and hides the reason", raises=NotADirectoryError)
 def test_a_cache_below_a_file_is_a_failure_in_one_line(taught: Teacher, parts: list[Part], no_folder: Path) -> None:
     below = replace(taught, folder=no_folder / "cache")
     assert below.missing(parts) == 3

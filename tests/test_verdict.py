@@ -212,6 +212,12 @@ def test_a_probe_without_one_of_a_reference_says_nothing_about_a_class() -> None
     assert verdict({**model, "probe": right(100, 1.0)}, mixed, "classes").call == UNDER
 
 
+def test_probes_of_other_records_are_not_compared() -> None:
+    model, references = of_kind("classes", 0)
+    references = [{**one, "probe": right(90, 0.2)} for one in references]
+    assert verdict({**model, "probe": right(100, 1.0)}, references, "classes").call == SAME
+
+
 def test_features_that_hold_more_of_forgotten_records_than_of_others_are_under_forgotten() -> None:
     model, references = case(0)
     alike = {**model, "probe": right(100, 0.9), "probe_others": right(300, 0.85)}
@@ -302,7 +308,7 @@ def test_without_other_records_nothing_can_be_told(kind: str) -> None:
     missing = {part: said for part, said in model.items() if part != "others"}
     for one in (model, missing):
         found = verdict(one, references, kind)
-        assert found == Verdict(UNKNOWN, "there are no unseen records with the labels of the forgotten ones.")
+        assert found == Verdict(UNKNOWN, "there are no unseen records to compare the forgotten ones with.")
 
 
 @pytest.mark.parametrize("references", [0, 1, 3])

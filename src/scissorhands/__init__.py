@@ -3,6 +3,7 @@
 from .data import Split, split
 from .errors import ScissorhandsError
 from .evaluate import Scores, evaluate
+from .exam import Evaluation
 from .forget import Forget
 from .methods import (
     BoundaryExpand,
@@ -17,12 +18,15 @@ from .methods import (
     SalUn,
     Scissorhands,
 )
+from .metrics import Verdict
 from .problem import Problem
 from .sources import Source
+from .train import Training
 
 __all__ = [
     "BoundaryExpand",
     "BoundaryShrink",
+    "Evaluation",
     "FineTune",
     "Forget",
     "GradientAscent",
@@ -38,6 +42,8 @@ __all__ = [
     "Scores",
     "Source",
     "Split",
+    "Training",
+    "Verdict",
     "evaluate",
     "split",
 ]

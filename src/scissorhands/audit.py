@@ -9,7 +9,7 @@ from torch import nn
 
 from . import gradcam, models, runs
 from .data import Split, held_out, split
-from .errors import DataError, RunError, ScissorhandsError
+from .errors import DataError, ModelError, RunError, ScissorhandsError
 from .evaluate import Scores, examine, outputs
 from .evidence import Step, computable, plan, still_good, wanted
 from .exam import Evaluation, Exam
@@ -114,6 +114,8 @@ class Audit:
         """The model as it was before the run."""
         source = str(self.run.record["model"]["source"])
         there = self.run.folder / source
+        if source.startswith("..") and not there.exists():
+            raise ModelError(f"{self.run.folder} was made from {source}, which is not there any more.")
         return Subject.load(str(there) if there.exists() else source, self.factory).model
 
     def _draw(self, exam: Exam) -> dict[str, str]:
@@ -133,8 +135,9 @@ def _evidence(run: Run) -> dict[str, Any]:
     """What the run's scores were computed from, and the retrained model's, where it was compared with one."""
     evidence = runs.read_evidence(run.folder)
     there = run.folder / run.result.reference
-    if evidence and run.result.reference and there.resolve() != run.folder.resolve() and there.is_dir():
-        evidence["retrained"] = runs.read_evidence(there)
+    other = bool(run.result.reference) and there.resolve() != run.folder.resolve()
+    if evidence and other and (retrained := runs.read_evidence(there)):
+        evidence["retrained"] = retrained
     return evidence
 
 
@@ -147,7 +150,7 @@ def _divided(run: Run, train: Records, test: Records) -> Split:
     unseen = held_out(train, holdout, int(known["held_seed"])).tolist() if holdout else float(known["unseen"])
     forget = Forget(f"ids:{run.folder / 'forget.txt'}")
     divided = split(train, forget, test=test, unseen=unseen, before=run.ids("before"), seed=int(known["seed"]))
-    divided = replace(divided, kind=known["kind"])
+    divided = replace(divided, kind=known.get("kind", divided.kind))
     if divided.manifest != known["manifest"]:
         raise DataError(f"{run.folder} cannot be divided again as it was: its manifest differs.")
     return divided

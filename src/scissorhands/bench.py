@@ -19,10 +19,10 @@ from .table import Table, tabulate
 DEMO = Path(str(files("scissorhands") / "demo.toml"))
 
 
-def demo(folder: Path, overwrite: bool, device: str, log: Log = ignore) -> Table:
+def demo(folder: Path, overwrite: bool, device: str, log: Log = ignore, level: str = "quick") -> Table:
     """Runs the demonstration; its folder is complete or not there."""
     with runs.writing(folder, overwrite) as work:
-        return bench(Recipe.read(DEMO), work, device, log)
+        return bench(replace(Recipe.read(DEMO), level=level), work, device, log)
 
 
 def bench(recipe: Recipe, folder: Path, device: str, log: Log = ignore) -> Table:
@@ -74,11 +74,9 @@ def _draw(recipe: Recipe, trained: Path, draw: int, place: Place, log: Log) -> I
         run = _finished(at(entry.label).folder, recipe, draw, settings)
         run = run or jobs.scrub(subject(), request, entry.name, settings, at(entry.label), log)
         made.append((run, entry.tried))
-    references = [run for run, _ in made if run.method == "retrain"]
-    for run, tried in made:
-        compared = jobs.compare(run, references[0], tried) if references else run
-        audit = Audit(compared, recipe.level, {}, {}, factory, place.torch_device())
-        yield audit.carry_out(log)
+    deeper = [(Audit(run, recipe.level, {}, {}, factory, place.torch_device()).carry_out(log), n) for run, n in made]
+    references = [run for run, _ in deeper if run.method == "retrain"]
+    yield from (jobs.compare(run, references[0], tried) if references else run for run, tried in deeper)
 
 
 def _finished(folder: Path, recipe: Recipe, draw: int, settings: dict[str, Any]) -> Run | None:

@@ -5,6 +5,7 @@ import signal
 import sys
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
+from dataclasses import replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -124,6 +125,11 @@ _where_options = _options(
     click.option("--device", default="auto", show_default=True, help="auto, cpu, cuda, cuda:1, mps …"),
     click.option("--json", "as_json", is_flag=True, help="Print the result as JSON."),
 )
+_level_option = click.option(
+    "--level",
+    type=click.Choice(LEVELS),
+    help="How much to spend on evaluation; at first quick, or what the recipe says.",
+)
 _data_option = click.option("--data", help="digits, cifar10, …, a folder, or owner/name on the Hugging Face hub.")
 _data_set_option = click.option(
     "--data-set",
@@ -235,7 +241,7 @@ def scrub(
 @_data_set_option
 @_forget_options
 @click.option("--against", type=_PATH, help="The run of the retrained model, to measure the gap to.")
-@click.option("--level", default="quick", show_default=True, help=f"{', '.join(LEVELS)}: how much to spend.")
+@_level_option
 @click.option("--dry-run", is_flag=True, help="Say what would be trained and how long that takes, and stop.")
 @click.option(
     "--set", "settings", multiple=True, metavar="NAME=VALUE", help="A setting of the evaluation, such as shadows=16."
@@ -258,7 +264,7 @@ def evaluate(
     unseen: float,
     factory: str | None,
     against: Path | None,
-    level: str,
+    level: str | None,
     dry_run: bool,
     settings: tuple[str, ...],
     training: tuple[str, ...],
@@ -269,8 +275,7 @@ def evaluate(
     as_json: bool,
 ) -> None:
     """Score MODEL on what is to be forgotten, or look deeper at the run MODEL, or compare it with a reference."""
-    if level not in LEVELS:
-        raise click.BadParameter(f"there is no level '{level}'. {did_you_mean(level, LEVELS)}")
+    level = level or "quick"
     effort, lessons = Evaluation.parsed(settings), Training.parsed(training)
     Evaluation.make(effort)
     Training.make(lessons)
@@ -361,12 +366,14 @@ def methods(name: str | None, as_json: bool) -> None:
 @group.command()
 @click.argument("recipe", type=_PATH)
 @click.option("-o", "--output", type=_PATH, required=True, help="The folder to write; what is done there is kept.")
+@_level_option
 @click.option("--device", default="auto", show_default=True)
 @click.option("--json", "as_json", is_flag=True, help="Print the table as JSON.")
-def bench(recipe: Path, output: Path, device: str, as_json: bool) -> None:
+def bench(recipe: Path, output: Path, level: str | None, device: str, as_json: bool) -> None:
     """Run the experiment of a RECIPE, or go on with it."""
+    experiment = Recipe.read(recipe)
     with _progress() as log:
-        found = benching.bench(Recipe.read(recipe), output, device, log)
+        found = benching.bench(replace(experiment, level=level or experiment.level), output, device, log)
     _print(found, as_json)
     err.print(f"wrote {_plain(str(output / 'report.html'))} and {_plain(str(output / 'table.json'))}")
 
@@ -374,12 +381,13 @@ def bench(recipe: Path, output: Path, device: str, as_json: bool) -> None:
 @group.command()
 @click.option("-o", "--output", type=_PATH, default="runs/demo", show_default=True)
 @click.option("--overwrite", is_flag=True, help="Replace an earlier demo.")
+@_level_option
 @click.option("--device", default="auto", show_default=True)
 @click.option("--json", "as_json", is_flag=True, help="Print the table as JSON.")
-def demo(output: Path, overwrite: bool, device: str, as_json: bool) -> None:
+def demo(output: Path, overwrite: bool, level: str | None, device: str, as_json: bool) -> None:
     """Forget a digit by every method of the paper, three seeds."""
     with _progress() as log:
-        found = benching.demo(output, overwrite, device, log)
+        found = benching.demo(output, overwrite, device, log, level or "quick")
     _print(found, as_json)
     err.print(f"wrote {_plain(str(output / 'report.html'))} and {_plain(str(output / 'table.json'))}")
 

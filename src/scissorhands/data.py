@@ -21,7 +21,7 @@ from .records import Augment, Joined, Part, Records, as_records
 class Split:
     """Forget and retain are what the model was trained on; unseen and test are what it was not.
 
-    `others` are what forgotten records are compared with: records that were never trained on, with the same labels.
+    `others` are what forgotten records are compared with: records that were never trained on, of the same classes.
     `kind` says how the forgotten ones were found: `drawn` at random, all there is of some `classes`, or `chosen`.
     `manifest` is a hash of the data and of the ids: two results with the same one forgot, and were tested on, the same.
     """
@@ -81,12 +81,14 @@ def split(
     if len(tested) == 0:
         raise DataError("no test record is left to score: the test data holds only classes that are forgotten whole.")
     manifest = _manifest((train, current), (train, forgotten), (test, tested.ids))
-    labels = train.labels[forgotten].unique()
-    whole = bool(torch.isin(labels, gone).all())
-    # A retrained model does not know a class that is gone, so only strangers of that class can be its records' equals.
-    strangers = (held, Part(test, rest)) if whole else (kept if len(kept) else tested,)
-    others = _joined(*(replace(part, ids=part.ids[torch.isin(part.labels, labels)]) for part in strangers))
+    whole = bool(torch.isin(train.labels[forgotten], gone).all())
     kind = "classes" if whole else "drawn" if forget.drawn else "chosen"
+    # A retrained model does not know a class that is gone, so only strangers of that class can be its records' equals.
+    strangers = [held, Part(test, rest)] if whole else [kept if len(kept) else tested]
+    if kind != "drawn":
+        labels = train.labels[forgotten].unique()
+        strangers = [replace(part, ids=part.ids[torch.isin(part.labels, labels)]) for part in strangers]
+    others = _joined(*strangers)
     return Split(
         Part(train, forgotten), Part(train, retained), kept if len(kept) else None, tested, others, kind, manifest
     )

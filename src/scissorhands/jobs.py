@@ -218,7 +218,11 @@ def compare(run: Run, reference: Run, tried: int | None = None) -> Run:
         beside = [name for name, metric in METRICS.items() if "retrained" in metric.needs]
         scores = measure(evidence, beside, {}, scores)
         itself = run.folder.resolve() == reference.folder.resolve()  # which says nothing about itself
-        scores = replace(scores, verdict=None) if itself else judge(scores, evidence, run.record["split"]["kind"])
+        scores = (
+            replace(scores, verdict=None)
+            if itself
+            else judge(scores, evidence, run.record["split"].get("kind", "chosen"))
+        )
     result = replace(
         run.result,
         scores=scores,

@@ -110,7 +110,7 @@ class Run:
 
 def from_there(path: str | Path, folder: Path) -> str:
     """The way to a path from a run's folder, so that what is moved together stays together; a name stays a name."""
-    return os.path.relpath(path, folder) if Path(path).exists() else str(path)
+    return os.path.relpath(Path(path).resolve(), folder.resolve()) if Path(path).exists() else str(path)
 
 
 def is_run(folder: Path) -> bool:

@@ -22,7 +22,6 @@ MAIN = (
     "avg_gap",
     "rte",
     "tuning",
-    "memory_mib",
 )
 
 

@@ -6,7 +6,6 @@ that trained it. When one of them changes it is trained anew.
 
 import copy
 import hashlib
-import inspect
 import json
 import os
 import sys
@@ -99,24 +98,33 @@ class Teacher:
         return Problem(nothing, part, seed=randomness.key(self.seed, "pupil", number), augment=self.augment)
 
     def _place(self, pupil: nn.Module, part: Part, number: int) -> Path | None:
-        """The file of a trained model; none where the data is the user's own object, which has no fingerprint."""
-        if self.folder is None or not part.fingerprint:
+        """The file of a trained model; none where data or code are objects of the user that leave no fingerprint."""
+        code = _code(pupil)
+        if self.folder is None or not part.fingerprint or not code:
             return None
-        digest = hashlib.sha256(part.fingerprint.encode())
+        digest = hashlib.sha256((part.fingerprint + code + repr(pupil)).encode())
         digest.update(json.dumps([self.training.to_dict(), self.seed, number, self.about, torch.__version__]).encode())
+        frozen = {name for name, p in pupil.named_parameters() if not p.requires_grad}
         for name, value in pupil.state_dict().items():
-            digest.update(f"{name} {value.dtype} {tuple(value.shape)}".encode())
+            digest.update(f"{name} {value.dtype} {tuple(value.shape)} {name in frozen}".encode())
             digest.update(value.detach().cpu().contiguous().reshape(-1).view(torch.uint8).numpy().tobytes())
-        for file in sorted(_files(pupil)):
-            digest.update(file.read_bytes())
         return self.folder / f"{digest.hexdigest()[:32]}.safetensors"
 
 
-def _files(model: nn.Module) -> set[Path]:
-    """The files with the code of the model and of its training, but for PyTorch's own, whose release is known."""
-    modules = {sys.modules[type(module).__module__] for module in model.modules()}
-    known = [module for module in modules if not module.__name__.startswith("torch.")]
-    return {Path(file) for module in (*_CODE, *known) if (file := inspect.getsourcefile(module))}
+def _code(model: nn.Module) -> str:
+    """A hash of the code of the model and of its training; empty where some of it is in no file, as in a notebook.
+
+    PyTorch's own code is known by its release.
+    """
+    kinds = {base for module in model.modules() for base in type(module).__mro__ if base is not object}
+    names = {kind.__module__ for kind in kinds if kind.__module__.partition(".")[0] != "torch"}
+    digest = hashlib.sha256()
+    for module in sorted({*_CODE, *(sys.modules[name] for name in names)}, key=lambda module: module.__name__):
+        file = getattr(module, "__file__", None)
+        if not file or not Path(file).is_file():
+            return ""
+        digest.update(Path(file).read_bytes())
+    return digest.hexdigest()
 
 
 def _recalled(pupil: nn.Module, place: Path | None) -> bool:
@@ -124,9 +132,13 @@ def _recalled(pupil: nn.Module, place: Path | None) -> bool:
     if place is None or not place.exists():
         return False
     try:
-        pupil.load_state_dict(load_file(place))
-    except (SafetensorError, RuntimeError, OSError):
+        kept = load_file(place)
+    except (SafetensorError, OSError):
         return False  # damaged: it is trained anew, and replaced
+    own = pupil.state_dict()
+    if {name: value.shape for name, value in kept.items()} != {name: value.shape for name, value in own.items()}:
+        return False
+    pupil.load_state_dict(kept)
     return True
 
 
@@ -139,5 +151,6 @@ def _keep(pupil: nn.Module, place: Path | None) -> None:
         save_file({name: value.detach().cpu().clone() for name, value in pupil.state_dict().items()}, part)
         part.replace(place)
     except (OSError, SafetensorError) as error:
-        part.unlink(missing_ok=True)
+        with suppress(OSError):
+            part.unlink(missing_ok=True)
         raise FailedError(f"cannot keep a reference model in {place.parent}: {error}") from None

@@ -63,7 +63,7 @@ def published_entropy(logits: Tensor, labels: Tensor) -> Tensor:
     """
     p = logits.softmax(1)
     occurs = torch.zeros(p.shape[1], dtype=torch.bool).index_fill(0, labels.unique(), True)
-    return (torch.where(occurs, 1 - p, p) * -_log(p)).sum(1)
+    return (torch.where(occurs, 1 - p, p) * -p.where(p > 0, _TINY).log()).sum(1)
 
 
 def probability(logits: Tensor, labels: Tensor) -> Tensor:

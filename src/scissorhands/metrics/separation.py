@@ -10,7 +10,9 @@ def auc(members: Tensor, others: Tensor) -> float:
     >>> auc(torch.tensor([3.0, 1.0]), torch.tensor([0.0, 2.0]))
     0.75
     """
-    ordered = others.sort().values
+    if members.isnan().any() or others.isnan().any():
+        raise ValueError("some outputs are not numbers.")
+    ordered, members = others.sort().values, members.contiguous()
     below = torch.searchsorted(ordered, members, right=False)
     up_to = torch.searchsorted(ordered, members, right=True)
     return ((below + up_to).double().mean() / (2 * len(others))).item()

@@ -3,6 +3,9 @@
 The radial kernel is so smooth on what a model says that a few hundred numbers per record have its values as their
 inner products. In these numbers the classifier is linear, and Newton's method finds it in a few dozen steps. Where the
 kernel is not so smooth, the classifier is scikit-learn's again.
+
+The decisions are those of scikit-learn but for targets on the very boundary: it stops at margins exact to 1e-3, and
+knows the kernel in single precision, which tells where the outputs of a model are all the same to four digits.
 """
 
 from collections.abc import Callable
@@ -24,7 +27,7 @@ def called_other(members: Tensor, others: Tensor, targets: Tensor) -> Tensor:
     >>> called_other(torch.tensor([0.8, 0.9, 0.9]), torch.tensor([0.1, 0.2, 0.2]), torch.tensor([0.0, 0.3, 1.0]))
     tensor([ True,  True, False])
     """
-    members, others, targets = (part.double().reshape(len(part), -1) for part in (members, others, targets))
+    members, others, targets = (_rows(part).double() for part in (members, others, targets))
     known = torch.cat([members, others])
     if len(known) <= FEW or 0 in (len(members), len(others)) or not known.isfinite().all():
         return _scikit_learn(members, others, targets)
@@ -37,6 +40,10 @@ def called_other(members: Tensor, others: Tensor, targets: Tensor) -> Tensor:
     weight = torch.cat([weight, weight_of_more])
     scores = features @ _direction(features[: len(side)], side, weight)
     return scores[len(side) :] + _bias(scores[: len(side)], side, weight) < 0
+
+
+def _rows(records: Tensor) -> Tensor:
+    return records if records.dim() == 2 else records[:, None]
 
 
 def _scikit_learn(members: Tensor, others: Tensor, targets: Tensor) -> Tensor:
