@@ -202,3 +202,4 @@ def test_only_small_models_without_convolutions_are_trained_together() -> None:
     assert pays(nn.Linear(64, 10))
     assert not pays(nn.Sequential(nn.Conv2d(1, 2, 3), nn.Flatten(), nn.Linear(8, 2)))
     assert not pays(nn.Linear(1000, 1000))
+    assert not pays(nn.Sequential(nn.Linear(4, 4), nn.Dropout(0.5)))

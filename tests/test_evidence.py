@@ -15,7 +15,7 @@ from torch.utils.data import TensorDataset
 
 import scissorhands as sh
 from scissorhands import evidence, residue, runs
-from scissorhands.errors import ModelError, SettingError
+from scissorhands.errors import SettingError
 from scissorhands.evidence import (
     GATHERERS,
     computable,
@@ -113,7 +113,6 @@ def test_evidence_is_read_as_it_was_stored(known: dict[str, Any], tmp_path: Path
     assert_alike(runs.read_evidence(tmp_path), known)
 
 
-@pytest.mark.xfail(reason="a number becomes a tensor of single precision")
 def test_a_number_is_stored_with_all_its_digits() -> None:
     assert from_tensors(to_tensors({"original_accuracy": 97.1})) == {"original_accuracy": 97.1}
 
@@ -149,12 +148,17 @@ def test_what_is_known_is_not_due_again() -> None:
 
 
 def test_a_level_wants_what_its_metrics_need_and_is_not_there() -> None:
-    assert wanted("quick", (), ()) == []
-    assert wanted("standard", (), ()) == EVERYTHING[:-1]
-    assert wanted("deep", (), ()) == EVERYTHING
-    assert wanted("standard", (), ["probe", "references"]) == ["reawakened", "few_shot", "relearning"]
-    assert wanted("standard", ["probe", "few_shot", "relearn_epochs", "reawakened"], ()) == ["references"]
-    assert wanted("deep", due("standard", ()), ()) == ["shadows"]
+    there = ["forget", "others"]
+    assert wanted("quick", (), there) == []
+    assert wanted("standard", (), there) == EVERYTHING[:-1]
+    assert wanted("deep", (), there) == EVERYTHING
+    assert wanted("standard", (), [*there, "probe", "references"]) == ["reawakened", "few_shot", "relearning"]
+    assert wanted("standard", ["probe", "few_shot", "relearn_epochs", "reawakened"], there) == ["references"]
+    assert wanted("deep", due("standard", ()), there) == ["shadows"]
+
+
+def test_nothing_is_gathered_for_a_metric_that_lacks_something_else() -> None:
+    assert "references" not in wanted("deep", (), ["forget"])
 
 
 @pytest.mark.parametrize("asked", [lambda level: due(level, ()), lambda level: wanted(level, (), ())])
@@ -178,7 +182,7 @@ def test_a_metric_can_be_computed_where_all_that_it_needs_is_at_hand() -> None:
     assert computable("standard", (), ["probe"]) == ["probe"]
     assert computable("standard", ["probe"], ["probe"]) == []
     assert computable("quick", (), ["forget", "probe"]) == ["forget_accuracy"]
-    assert computable("standard", (), ["relearning"]) == []  # without what the original knew
+    assert computable("standard", (), ["relearning"]) == ["relearn_epochs"]
 
 
 STALE = {
@@ -249,7 +253,6 @@ def test_a_plan_leaves_the_model_as_it_was_and_keeps_nothing(exam: Exam) -> None
     assert not cache().exists()
 
 
-@pytest.mark.xfail(reason="the step that is timed draws from PyTorch's own random numbers, as dropout does")
 def test_a_plan_draws_no_random_numbers_of_the_users(mlp: nn.Module, split: sh.Split) -> None:
     before = torch.get_rng_state()
     plan(Exam(mlp, split, FEW), ["reawakened"])
@@ -261,7 +264,7 @@ def test_a_plan_says_what_is_not_possible_and_why(exam: Exam) -> None:
     found = {step.name: step for step in plan(unknown, EVERYTHING)}
     assert [*found] == EVERYTHING
     for name in ("references", "shadows"):
-        assert found[name].what.startswith(f"{name}: not possible, it is not known how the model was trained")
+        assert found[name].what.startswith(f"{name} is not possible: it is not known how the model was trained")
         assert found[name].seconds == 0
     assert found["probe"].seconds > 0
 
@@ -269,14 +272,12 @@ def test_a_plan_says_what_is_not_possible_and_why(exam: Exam) -> None:
 NO_HEAD = nn.Sequential(nn.Conv2d(1, 3, 4), nn.Flatten())
 
 
-@pytest.mark.xfail(reason="a plan asks the probe how long it takes, which refuses", raises=ModelError)
 @pytest.mark.parametrize("forget", ["random:20%", "class:2"])
 def test_a_model_without_features_can_be_planned_for(forget: str, split: sh.Split) -> None:
     exam = Exam(NO_HEAD, stored(split, forget), FEW, Teacher(NO_HEAD, TRAINING, folder=cache()))
     assert [step.name for step in plan(exam, EVERYTHING)] == EVERYTHING
 
 
-@pytest.mark.xfail(reason="the first records are taken for the estimate: of sorted data, one class", raises=ValueError)
 def test_one_record_of_data_that_is_sorted_by_class_can_be_planned_for(mlp: nn.Module, split: sh.Split) -> None:
     labels = torch.arange(3).repeat_interleave(120)
     sorted_by_class = Stored(torch.randn(360, 1, 4, 4, generator=torch.Generator().manual_seed(0)), labels)
@@ -352,7 +353,7 @@ def test_a_shadow_model_learns_and_forgets_half_of_the_pool(exam: Exam) -> None:
     forget, others, retain = exam.split.forget, exam.split.others, exam.split.retain
     pool = torch.cat([part.records.fetch(part.ids)[0] for part in (forget, others)])
     assert found["shadows"].shape == found["shadows_trained"].shape == (3, len(pool))
-    assert found["shadows_trained"].sum(1).tolist() == [len(pool) // 2] * 3
+    assert all(abs(2 * count - len(pool)) <= 1 for count in found["shadows_trained"].sum(1).tolist())
     for lesson, drawn in zip(lessons, found["shadows_trained"], strict=True):
         assert torch.equal(lesson.forget.records.fetch(lesson.forget.ids)[0], pool[drawn])
         assert torch.equal(lesson.retain.records.fetch(lesson.retain.ids)[0], retain.records.fetch(retain.ids)[0])
@@ -370,7 +371,7 @@ def test_shadow_models_are_made_to_forget_by_the_method(exam: Exam) -> None:
 
 @pytest.mark.parametrize(
     "shadows",
-    [pytest.param(2, marks=pytest.mark.xfail(reason="of an odd number of records, both halves lack one")), 4, 5, 16],
+    [2, 4, 5, 16],
 )
 def test_each_record_is_in_some_shadow_models_and_not_in_others(shadows: int, exam: Exam) -> None:
     draws = evidence._shadow_draws(replace(exam, settings=replace(FEW, shadows=shadows)))
@@ -379,7 +380,7 @@ def test_each_record_is_in_some_shadow_models_and_not_in_others(shadows: int, ex
 
 def test_what_could_not_be_had_is_reported_with_its_reason(exam: Exam) -> None:
     found, failed = gather(replace(exam, teacher=None, original_accuracy=None), EVERYTHING)
-    assert found.keys() == {"probe", "probe_others", "reawakened", "few_shot"}
+    assert found.keys() == {"probe", "probe_others", "probe_shots", "reawakened", "few_shot"}
     assert failed["relearning"] == "what the original knew of the forgotten records is not recorded."
     assert failed["references"] == failed["shadows"]
     assert "--train" in failed["references"]
@@ -392,7 +393,6 @@ def test_a_model_without_features_is_looked_at_in_all_other_ways(split: sh.Split
     assert {"reawakened", "few_shot", "relearning", "references", "shadows"} <= found.keys()
 
 
-@pytest.mark.xfail(reason="the probe of the references fails, and takes all that is known of them with it")
 def test_a_class_of_a_model_without_features_has_references(split: sh.Split) -> None:
     exam = Exam(NO_HEAD, stored(split, "class:2"), FEW, Teacher(NO_HEAD, TRAINING, folder=cache()))
     assert gather(exam, ["references"])[1] == {}
@@ -418,16 +418,7 @@ def test_failures_stand_in_the_scores_under_every_metric_that_they_concern(
     assert not {*scores.failed} & {*scores.values}
 
 
-@pytest.mark.parametrize(
-    "kind",
-    [
-        Stored,
-        pytest.param(
-            TensorDataset,
-            marks=pytest.mark.xfail(reason="a batch of no records of the user's own is fetched", raises=IndexError),
-        ),
-    ],
-)
+@pytest.mark.parametrize("kind", [Stored, TensorDataset])
 def test_a_class_of_which_there_are_no_others_is_evaluated_all_the_same(kind: Any, mlp: nn.Module) -> None:
     draw = torch.Generator().manual_seed(0)
     train = kind(torch.randn(60, 1, 4, 4, generator=draw), torch.arange(60) % 3)
@@ -457,7 +448,7 @@ def test_every_setting_of_evaluation_changes_something(name: str, exam: Exam) ->
     expected = {
         "references": {"references"},
         "shadows": {"shadows", "shadows_trained"},
-        "shots": {"few_shot", "probe", "probe_others"},
+        "shots": {"few_shot", "probe", "probe_others", "probe_shots"},
         "relearn": {"relearning"},
     }
     assert differs

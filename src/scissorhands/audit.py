@@ -94,15 +94,17 @@ class Audit:
         known = settings.pop("training")
         start = record["model"]["origin"] if isinstance(model, HuggingFaceClassifier) and record.get("training") else ""
         about = str(record["data"].get("augment", ""))
+        scrubbed = record["verb"] == "scrub"
+        before = record.get("forget_accuracy_before") if scrubbed else self.run.result.scores["forget_accuracy"]
         teacher = Teacher(model, Training.make(known), start, data.augment, about, cache()) if known else None
         return Exam(
             model,
             _divided(self.run, data.train, data.test),
             Evaluation.make(settings),
             teacher,
-            find(self.run.method).make(self.run.settings) if self.run.method != "original" else None,
+            find(self.run.method).make(self.run.settings) if scrubbed else None,
             self.run.result.seconds or 0.0,
-            record.get("forget_accuracy_before", self.run.result.values().get("forget_accuracy")),
+            before if scrubbed or self.run.method == "original" else None,
         )
 
     def _model(self) -> nn.Module:
@@ -152,5 +154,5 @@ def _divided(run: Run, train: Records, test: Records) -> Split:
     divided = split(train, forget, test=test, unseen=unseen, before=run.ids("before"), seed=int(known["seed"]))
     divided = replace(divided, kind=known.get("kind", divided.kind))
     if divided.manifest != known["manifest"]:
-        raise DataError(f"{run.folder} cannot be divided again as it was: its manifest differs.")
+        raise DataError(f"{run.folder} cannot be divided as it was: the test data or its forget.txt has changed.")
     return divided

@@ -11,6 +11,7 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 import click
+from click.core import ParameterSource
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 from rich.table import Table as Grid
@@ -290,14 +291,21 @@ def evaluate(
             place = Place(Path(nowhere) / "run" if dry_run or not output else output, overwrite, seed, device)
             run = jobs.score(Subject.load(model, factory), request, place, reference)
         elif runs.is_run(Path(model)):
-            if output is not None or data or data_set:
-                raise click.UsageError("'evaluate RUN' adds to the run itself; -o and --data go with --forget.")
+            if idle := _given("output", "data", "data_set", "split_seed", "unseen", "overwrite", "seed"):
+                raise click.UsageError(f"'evaluate RUN' adds to the run itself; {idle} goes with --forget.")
             run, place = runs.read(Path(model)), Place(Path(model), seed=seed, device=device)
         else:
             raise click.UsageError(f"'{model}' is no run, so say what it should forget: --forget … --data … -o RUN.")
         run = _deepened(Audit(run, level, effort, lessons, factory, place.torch_device()), dry_run)
         if not dry_run:
             _show(jobs.compare(run, reference) if reference else run, as_json)
+
+
+def _given(*names: str) -> str:
+    """The first of these options that the user gave, as it is written."""
+    context = click.get_current_context()
+    given = [name for name in names if context.get_parameter_source(name) is ParameterSource.COMMANDLINE]
+    return f"--{given[0].replace('_', '-')}" if given else ""
 
 
 def _deepened(audit: Audit, dry_run: bool) -> Run:
@@ -456,6 +464,9 @@ def _show(run: Run, as_json: bool) -> None:
         grid.add_row(table.TITLES[name], cell, f"[dim]{_plain(beside)}[/]")
     grid.columns[1].justify = "right"
     (out if out.is_terminal else Console(highlight=False, emoji=False, width=200)).print(grid)
+    for name, reason in run.result.scores.failed.items():
+        if name not in METRICS:
+            err.print(f"{name} failed: {_plain(reason)}")
     if verdict := run.result.scores.verdict:
         out.print(f"[bold]{verdict.call}[/]: {_plain(verdict.reason)}")
 

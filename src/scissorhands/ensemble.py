@@ -9,6 +9,7 @@ import torch
 from torch import Tensor, nn
 from torch.func import functional_call, stack_module_state, vmap
 from torch.nn.modules.conv import _ConvNd
+from torch.nn.modules.dropout import _DropoutNd
 
 from .errors import ModelError, SettingError
 from .modes import able_to_train
@@ -40,11 +41,11 @@ def fit_together(
 def pays(model: nn.Module) -> bool:
     """Whether many such models train faster at once than one by one, as benchmarks/ensemble.py shows it on a CPU.
 
-    A rule and not a measurement, so that the same seed gives the same bits: small models without convolutions, which
-    are slower stacked.
+    A rule and not a measurement, so that the same seed gives the same model: small models without convolutions, which
+    are slower stacked, and without dropout, which draws other numbers when stacked.
     """
-    convolves = any(isinstance(module, _ConvNd) for module in model.modules())
-    return not convolves and sum(p.numel() for p in model.parameters()) <= _SMALL
+    unfit = any(isinstance(module, _ConvNd | _DropoutNd) for module in model.modules())
+    return not unfit and sum(p.numel() for p in model.parameters()) <= _SMALL
 
 
 class _Frame(nn.Module):

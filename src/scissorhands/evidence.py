@@ -7,6 +7,7 @@ deep       shadow models, each of which is trained and made to forget in the sam
 
 import time
 from collections.abc import Callable, Iterable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -14,7 +15,7 @@ import torch
 from torch import Tensor
 
 from . import residue
-from .errors import ScissorhandsError, SettingError, did_you_mean
+from .errors import ModelError, ScissorhandsError, SettingError, did_you_mean
 from .exam import SEED, Exam, Pace
 from .metrics import LEVELS, METRICS, Evidence, Outputs, sureness
 from .predict import predict
@@ -46,8 +47,9 @@ class Gatherer:
 def wanted(level: str, known: Iterable[str], at_hand: Iterable[str]) -> list[str]:
     """What has to be gathered for the metrics of the level that are not known yet, in the order of the table."""
     have = {*at_hand}
-    missing = {need for name in due(level, known) for need in METRICS[name].needs}
-    return [name for name in GATHERERS if name in missing and name not in have]
+    needs = [{*METRICS[name].needs} - have for name in due(level, known)]
+    missing = {need for some in needs if some <= GATHERERS.keys() for need in some}
+    return [name for name in GATHERERS if name in missing]
 
 
 def due(level: str, known: Iterable[str]) -> list[str]:
@@ -79,8 +81,8 @@ def plan(exam: Exam, names: list[str]) -> list[Step]:
     for name in names:
         try:
             found.append(Step(name, GATHERERS[name].what(exam), GATHERERS[name].seconds(exam, pace)))
-        except SettingError as error:
-            found.append(Step(name, f"{name}: not possible, {error}", 0.0))
+        except (ScissorhandsError, ValueError, RuntimeError) as error:
+            found.append(Step(name, f"{name} is not possible: {error}", 0.0))
     return found
 
 
@@ -96,19 +98,19 @@ def _forward(exam: Exam, pace: Pace, *parts: Part) -> float:
 
 
 def _probe(exam: Exam, log: Log) -> dict[str, Any]:
-    inside, outside = residue.probe(exam.model, exam.problem, exam.split.others, exam.settings.shots)
-    return {"probe": inside, "probe_others": outside}
+    shots = exam.settings.shots
+    inside, outside = residue.probe(exam.model, exam.problem, exam.split.others, shots)
+    return {"probe": inside, "probe_others": outside, "probe_shots": shots}
 
 
 def _probe_seconds(exam: Exam, pace: Pace) -> float:
     """The time of a probe on a tenth of the retained records, times ten."""
-    few = replace(
-        exam.split.retain, ids=exam.split.retain.ids[: max(100, min(len(exam.split.retain), residue.MOST) // 10)]
-    )
-    start = time.perf_counter()
-    residue.probe(exam.model, replace(exam.problem, retain=few), exam.split.others, exam.settings.shots)
-    share = len(few) / min(len(exam.split.retain), residue.MOST)
-    return (time.perf_counter() - start) / share
+    records = min(len(exam.split.retain), residue.MOST)
+    few = exam.problem.sample(exam.split.retain, max(100, records // 10) / len(exam.split.retain), "pace")
+    smaller = replace(exam.problem, retain=few)
+    started = time.perf_counter()
+    residue.probe(exam.model, smaller, exam.split.others, exam.settings.shots)
+    return (time.perf_counter() - started) * records / len(few)
 
 
 def _reawakened(exam: Exam, log: Log) -> dict[str, Any]:
@@ -157,7 +159,8 @@ def _references(exam: Exam, log: Log) -> dict[str, Any]:
             if name in ("forget", "others", "unseen")
         }
         if exam.split.kind == "classes":
-            one |= _probe(replace(exam, model=reference), log)
+            with suppress(ModelError):  # a model without a linear head has no probe, and is a reference all the same
+                one |= _probe(replace(exam, model=reference), log)
         found.append(one)
     return {"references": found}
 
@@ -187,7 +190,7 @@ def _shadow_draws(exam: Exam) -> Tensor:
     trained = torch.zeros(exam.settings.shadows, size, dtype=torch.bool)
     for i in range(0, len(trained), 2):
         order = torch.randperm(size, generator=generator(SEED, "shadow", i))
-        for row, half in zip(trained[i : i + 2], (order[: size // 2], order[size - size // 2 :]), strict=False):
+        for row, half in zip(trained[i : i + 2], order.tensor_split(2), strict=False):
             row[half] = True
     return trained
 
@@ -290,7 +293,9 @@ def to_tensors(evidence: Evidence) -> dict[str, Tensor]:
         elif isinstance(value, list):
             found |= {f"{name}.{i}.{key}": x for i, one in enumerate(value) for key, x in to_tensors(one).items()}
         elif name != "retrained":
-            found[name] = torch.as_tensor(value)
+            found[name] = (
+                torch.tensor(value, dtype=torch.float64) if isinstance(value, float) else torch.as_tensor(value)
+            )
     return {name: value.clone(memory_format=torch.contiguous_format) for name, value in found.items()}
 
 

@@ -13,7 +13,7 @@ from .methods.method import Method
 from .modes import training
 from .predict import predict
 from .problem import Problem, trainable
-from .randomness import key
+from .randomness import key, seeded
 from .saliency import gradients
 from .settings import Settings, at_least_one, at_least_two, setting
 from .teacher import Teacher
@@ -61,7 +61,7 @@ class Exam:
     def taught(self, purpose: str) -> Teacher:
         """The teacher for one purpose, refused where it is not known how the model was trained."""
         if self.teacher is None:
-            raise SettingError("it is not known how the model was trained, so no other can be: say it with --train.")
+            raise SettingError("it is not known how the model was trained, so no other can be: say how (--train).")
         return replace(self.teacher, seed=key(SEED, purpose))
 
 
@@ -80,7 +80,7 @@ class Pace:
             replace(exam.split.retain, ids=exam.split.retain.ids[: exam.batch_size]),
         )
         loss = exam.problem.loss
-        with training(model):
+        with training(model), seeded(SEED, "pace"):
             step = _quickest(lambda: gradients(loss(model, batch.records.fetch(batch.ids)), trainable(model)))
         return cls(step, _quickest(lambda: predict(model, batch)) / len(batch))
 

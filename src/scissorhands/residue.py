@@ -35,7 +35,8 @@ def probe(model: nn.Module, problem: Problem, others: Part, shots: int) -> tuple
     are not twice as many), which are not scored; four times, with other records.
     """
     retain = problem.sample(problem.retain, min(1.0, MOST / len(problem.retain)), "probe")
-    known, inside, outside = (features(model, part) for part in (retain, problem.forget, others))
+    known, inside = features(model, retain), features(model, problem.forget)
+    outside = features(model, others) if len(others) else inside[:0]
     right, scored = torch.zeros(len(problem.forget)), torch.zeros(len(problem.forget))
     right_others = torch.zeros(len(others))
     for draw in range(_DRAWS):

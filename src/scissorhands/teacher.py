@@ -45,7 +45,7 @@ _TOGETHER = 16  # models that are trained at once, where that pays
 def cache() -> Path:
     """Where trained models are kept: $SCISSORHANDS_CACHE, or the user's cache folder."""
     home = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
-    return Path(os.environ.get("SCISSORHANDS_CACHE") or Path(home) / "scissorhands")
+    return Path(os.environ.get("SCISSORHANDS_CACHE") or Path(home) / "scissorhands").expanduser()
 
 
 @dataclass(frozen=True)
@@ -61,20 +61,21 @@ class Teacher:
     seed: int = 0
 
     def trained(self, parts: Sequence[Part], log: Log = ignore) -> Iterator[nn.Module]:
-        """One model per part, each of another seed; together where that is faster. Parts have the same size."""
+        """One model per part, each of another seed; together where that is faster and they have as many records."""
         together = _TOGETHER if ensemble.pays(self.model) else 1
         for start in range(0, len(parts), together):
             some = range(start, min(start + together, len(parts)))
             pupils = {i: self._pupil(i) for i in some}
             places = {i: self._place(pupils[i], parts[i], i) for i in some}
             missing = [i for i in some if not _recalled(pupils[i], places[i])]
+            _make_room([places[i] for i in missing])
             self._teach([pupils[i] for i in missing], [self._problem(parts[i], i) for i in missing], log)
             for i in missing:
                 _keep(pupils[i], places[i])
             yield from pupils.values()
 
     def _teach(self, pupils: list[nn.Module], problems: list[Problem], log: Log) -> None:
-        if len(pupils) > 1:
+        if len(pupils) > 1 and len({len(problem.retain) for problem in problems}) == 1:
             with suppress(ModelError):  # some layers cannot be stacked; then nothing has changed yet
                 ensemble.fit_together(pupils, problems, self.training, log)
                 return
@@ -102,13 +103,20 @@ class Teacher:
         code = _code(pupil)
         if self.folder is None or not part.fingerprint or not code:
             return None
-        digest = hashlib.sha256((part.fingerprint + code + repr(pupil)).encode())
+        digest = hashlib.sha256((part.fingerprint + code + _built(pupil)).encode())
         digest.update(json.dumps([self.training.to_dict(), self.seed, number, self.about, torch.__version__]).encode())
         frozen = {name for name, p in pupil.named_parameters() if not p.requires_grad}
         for name, value in pupil.state_dict().items():
             digest.update(f"{name} {value.dtype} {tuple(value.shape)} {name in frozen}".encode())
             digest.update(value.detach().cpu().contiguous().reshape(-1).view(torch.uint8).numpy().tobytes())
         return self.folder / f"{digest.hexdigest()[:32]}.safetensors"
+
+
+def _built(model: nn.Module) -> str:
+    """How the model is built: its layers, and what their attributes say."""
+    plain = (int, float, str, tuple)
+    said = [{k: v for k, v in vars(m).items() if k != "training" and isinstance(v, plain)} for m in model.modules()]
+    return f"{model!r} {said}"
 
 
 def _code(model: nn.Module) -> str:
@@ -142,12 +150,20 @@ def _recalled(pupil: nn.Module, place: Path | None) -> bool:
     return True
 
 
+def _make_room(places: Sequence[Path | None]) -> None:
+    """Makes the folder, so that it is known before the work whether there can be one."""
+    for folder in {place.parent for place in places if place}:
+        try:
+            folder.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise FailedError(f"cannot keep reference models in {folder}: {error.strerror}.") from None
+
+
 def _keep(pupil: nn.Module, place: Path | None) -> None:
     if place is None:
         return
     part = place.with_suffix(f".{os.getpid()}")
     try:
-        place.parent.mkdir(parents=True, exist_ok=True)
         save_file({name: value.detach().cpu().clone() for name, value in pupil.state_dict().items()}, part)
         part.replace(place)
     except (OSError, SafetensorError) as error:

@@ -17,7 +17,7 @@ C = 3.0  # what a record on the wrong side of its margin costs, as in the publis
 FEW = 2000  # records, members and others together, for which scikit-learn is fast enough
 NEAR = 1e-5  # the grid on which records are merged, as a share of their range or of 1, whichever is less
 MISSED = 1e-7  # what the numbers may miss of the kernel's 1, in the mean of the records, per column of a record
-BEND = 1e-3  # the hinge loss is rounded over this width; scikit-learn's margins are no more exact
+BENDS = 1e-2, 1e-3, 1e-4  # the widths over which the hinge loss is rounded, each fit starting from the one before
 
 
 @torch.no_grad()
@@ -97,22 +97,25 @@ def _direction(features: Tensor, side: Tensor, weight: Tensor) -> Tensor:
     """The weights of the linear classifier: the least ½ |w|² + C Σ max(0, 1 − side · score)."""
     rows = torch.cat([features, torch.full_like(side, 30.0)[:, None]], 1)  # the bias, at 1/900 of a weight's price
     found, scores = torch.zeros_like(rows[0]), torch.zeros_like(side)
-    for _ in range(300):
-        step, change = _step(rows, side, C * weight, found, scores)
-        found, scores = found + step, scores + change
-        if change.abs().max() < 1e-3 * BEND:
-            break
+    for bend in BENDS:
+        for _ in range(200):
+            step, change = _step(rows, side, C * weight, found, scores, bend)
+            found, scores = found + step, scores + change
+            if change.abs().max() < 1e-2 * bend:
+                break
     return found[:-1]
 
 
-def _step(rows: Tensor, side: Tensor, price: Tensor, found: Tensor, scores: Tensor) -> tuple[Tensor, Tensor]:
+def _step(
+    rows: Tensor, side: Tensor, price: Tensor, found: Tensor, scores: Tensor, bend: float
+) -> tuple[Tensor, Tensor]:
     """A step of Newton's method, cut short where the loss stops falling, and the change of the scores that it makes."""
 
     def pull(scores: Tensor) -> Tensor:
-        return price * side * ((1 - side * scores) / BEND + 0.5).clamp(0, 1)
+        return price * side * ((1 - side * scores) / bend + 0.5).clamp(0, 1)
 
-    bent = (1 - side * scores).abs() < BEND / 2
-    curved = rows[bent] * (price[bent] / BEND).sqrt()[:, None]
+    bent = (1 - side * scores).abs() < bend / 2
+    curved = rows[bent] * (price[bent] / bend).sqrt()[:, None]
     step = torch.linalg.solve(curved.T @ curved + torch.eye(len(found)).double(), pull(scores) @ rows - found)
     change = rows @ step
     part = _part(lambda part: float((found + part * step) @ step - pull(scores + part * change) @ change))

@@ -151,8 +151,9 @@ def _knowledge(model: Evidence, references: Sequence[Evidence], kind: str) -> st
             return found
         if "probe" in model:
             inside: Tensor = model["probe"]
-            # A probe that was shown another number of records scored other records, and cannot be compared.
-            probes = [one["probe"] for one in references if len(one.get("probe", ())) == len(inside)]
+            # A probe that was shown another number of records knows more or less, and cannot be compared.
+            shots = model.get("probe_shots")
+            probes = [one["probe"] for one in references if "probe" in one and one.get("probe_shots") == shots]
             if probes:
                 found = "of forgotten records by a linear probe of its features"
                 return _compared(inside, _mean(probes), found, _exceeds(inside - _mean(probes), _FEATURES))
@@ -171,7 +172,7 @@ def _blurted(model: Evidence) -> float:
     if "unseen" not in model:
         return 0.0
     said = model["unseen"].logits.argmax(1)
-    wrong = torch.isin(said, model["forget"].labels) & (said != model["unseen"].labels)
+    wrong: Tensor = torch.isin(said, model["forget"].labels) & (said != model["unseen"].labels)
     return wrong.double().mean().item()
 
 
