@@ -110,6 +110,8 @@ def test_what_is_no_number_is_refused() -> None:
     values = confidences(3000, 1, 0)
     with pytest.raises(ValueError, match="NaN"):
         called_other(values, values.clone().fill_(float("nan")), values)
+    with pytest.raises(ValueError, match="NaN"):
+        called_other(values, values, torch.tensor([0.5, float("nan")]))
 
 
 def test_an_empty_side_is_refused() -> None:

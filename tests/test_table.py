@@ -301,3 +301,12 @@ def test_a_gap_that_cannot_be_computed_is_shown_as_failed() -> None:
     (row,) = tabulate([run(reference="/runs/r", failed={"mia": "no members"})]).rows
     assert row.cell("avg_gap") == "failed"
     assert "'mia'" in row.failed["avg_gap"]
+
+
+def test_draws_are_named_by_their_seed_where_that_names_them() -> None:
+    runs = [run(seed=seed, manifest=manifest) for seed, manifest in ((0, "a"), (0, "b"))]
+    for one, draw in zip(runs, (3, 4), strict=True):
+        one.record["split"]["seed"] = draw
+    assert [row.method for row in tabulate(runs).rows] == ["finetune draw=3", "finetune draw=4"]
+    runs[1].record["split"]["seed"] = 3
+    assert [row.method for row in tabulate(runs).rows] == ["finetune split.manifest=a", "finetune split.manifest=b"]

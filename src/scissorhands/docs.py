@@ -31,8 +31,9 @@ level above quick starts, it says what it will train and about how long that tak
 `--dry-run` it stops there. Reference and shadow models are kept in `$SCISSORHANDS_CACHE`, or in the user's cache
 folder, and are found again by data, settings, first weights and code: all methods share them.
 
-**Forgotten records are compared with others**: records that were never trained on, with the same labels. Where a class
-is forgotten whole, these are its held-out and test records, since a retrained model knows none of them.
+**Forgotten records are compared with others**, which were never trained on. For records that were drawn at random these
+are the unseen ones; for records that were chosen, the unseen ones with the same labels; and where a class is forgotten
+whole, its held-out and test records, since a retrained model knows none of them.
 
 **A metric that fails is shown as failed, with its reason.** One that needs something that is not there, such as a
 retrained model, is not shown.
@@ -56,8 +57,16 @@ equally hard. All tests together err on about 1 in 100 models that have forgotte
 neither drawn at random nor are all there is of a class, they may differ in kind from the others, and an AUC between
 0.4 and 0.6 is no sign of anything.
 
-"Indistinguishable" means that these tests found nothing. Where a model learnt nothing by heart there is nothing to
-find, and the original is called so, too. How often the verdict is right: [results](../results/README.md#the-verdict).
+"Indistinguishable" means that these tests found nothing, which is less than that nothing is there:
+
+- Where a model learnt nothing by heart there is nothing to find, and the original is called so, too.
+- An AUC is about all records. A memory of one record in twenty may escape it; see the TPR at a low false alarm rate.
+- The interval says what is excluded and what is not: with 100 records an AUC of 0.6 may still be chance.
+- A reference model that was trained on half of the data knows less, so it does not notice a loss that leaves the
+  model as good as itself. A retrained model does.
+- Accuracy is an average: a loss in a rare class does not show.
+
+How often the verdict is right: [results](../results/README.md#the-verdict).
 """
 
 

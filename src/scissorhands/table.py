@@ -177,6 +177,11 @@ def _labels(firsts: list[Run], without: tuple[str, ...] = ()) -> list[str]:
     for run, own in zip(firsts, described, strict=True):
         twins = [other for one, other in zip(firsts, described, strict=True) if one.method == run.method]
         differs = {k: v for k, v in own.items() if any(twin.get(k, v) != v for twin in twins)}
+        draws = {one.record["split"].get("seed") for one in firsts}
+        manifests = {one.record["split"]["manifest"] for one in firsts}
+        if "split.manifest" in differs and len(draws) == len(manifests):  # the seed of the draw says it shorter
+            differs = {"draw": run.record["split"]["seed"], **differs}
+            del differs["split.manifest"]
         labels.append(" ".join([run.method, *(f"{name}={value}" for name, value in differs.items())]))
     return labels
 

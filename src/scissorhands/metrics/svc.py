@@ -29,7 +29,8 @@ def called_other(members: Tensor, others: Tensor, targets: Tensor) -> Tensor:
     """
     members, others, targets = (_rows(part).double() for part in (members, others, targets))
     known = torch.cat([members, others])
-    if len(known) <= FEW or 0 in (len(members), len(others)) or not known.isfinite().all():
+    valid = len(members) and len(others) and known.isfinite().all() and targets.isfinite().all()
+    if len(known) <= FEW or not valid:  # scikit-learn says what is wrong
         return _scikit_learn(members, others, targets)
     grid = NEAR * (known.amax(0) - known.amin(0)).max().clamp(1e-9, 1)
     (points, weight), (more, weight_of_more) = _merged(members, grid), _merged(others, grid)

@@ -143,7 +143,7 @@ METRICS: dict[str, Metric] = {
     "auc": Metric(
         "AUC",
         "0.5",
-        "chance that the loss of a forgotten record is lower than that of an unseen record of the same classes",
+        "chance that the loss of a forgotten record is lower than that of a record never trained on",
         "0.5; above is under-forgotten, below is over-forgotten",
         "blind to a memory of few records, and to a model that treats all records alike because it is broken",
         ("forget", "others"),
