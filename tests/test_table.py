@@ -310,3 +310,13 @@ def test_draws_are_named_by_their_seed_where_that_names_them() -> None:
     assert [row.method for row in tabulate(runs).rows] == ["finetune draw=3", "finetune draw=4"]
     runs[1].record["split"]["seed"] = 3
     assert [row.method for row in tabulate(runs).rows] == ["finetune split.manifest=a", "finetune split.manifest=b"]
+
+
+def test_where_the_forget_set_makes_the_difference_many_seeds_do_not_help() -> None:
+    found = []
+    for manifest, more in (("a", 0.1), ("b", 6.0)):
+        gaps = {"salun": [1.0] * 6, "ascent": [1.0 + more + 0.01 * seed for seed in range(6)]}
+        found += compared(gaps, (manifest,))
+    (difference,) = tabulate(found).differences
+    assert difference.pairs == 12
+    assert not difference.apart

@@ -9,7 +9,7 @@ from itertools import combinations
 from typing import Any
 
 from .errors import RunError
-from .metrics import METRICS, interval, noise_floor
+from .metrics import METRICS, noise_floor, widest
 from .runs import Run
 
 TITLES = {name: metric.title for name, metric in METRICS.items()}
@@ -147,14 +147,14 @@ def _noise(retrained: list[Run]) -> list[float]:
 def _differences(runs: Sequence[Run], reference: str | None, noise: list[float]) -> list[Difference]:
     """The nearest method against each other one: the difference in Avg. Gap wherever both ran on the same case.
 
-    Two methods are apart if the interval excludes zero, and they differ by more than the noise floor.
+    Two methods are apart if the interval excludes zero, and they differ by more than the noise floor. Where there are
+    several forget sets or originals, the interval is the widest over runs, forget sets and originals.
     """
-    gaps: dict[str, dict[str, float]] = {}
+    gaps: dict[str, dict[tuple[str, int, int], float]] = {}
     contenders = [run for run in runs if run.method != reference and "avg_gap" in run.result.values()]
     labels = _labels(contenders, without=("split.",))
     for run, label in zip(contenders, labels, strict=True):
-        case = json.dumps([run.record["split"]["manifest"], _seed(run)])
-        gaps.setdefault(label, {})[case] = run.result.scores.avg_gap
+        gaps.setdefault(label, {})[(run.record["split"]["manifest"], *_seeds(run))] = run.result.scores.avg_gap
     if len(gaps) < 2:
         return []
     nearest = min(gaps, key=lambda label: statistics.fmean(gaps[label].values()))
@@ -163,7 +163,8 @@ def _differences(runs: Sequence[Run], reference: str | None, noise: list[float])
     for label in gaps:
         shared = [case for case in gaps[nearest] if case in gaps[label]]
         if label != nearest and shared:
-            ours = interval([gaps[label][case] - gaps[nearest][case] for case in shared])
+            draws, seeds = [case[0] for case in shared], [case[1] for case in shared]
+            ours = widest([gaps[label][case] - gaps[nearest][case] for case in shared], draws, seeds)
             apart = not ours.holds(0.0) and abs(ours.mean) > floor
             low, high = (ours.low, ours.high) if len(shared) > 1 else (None, None)
             found.append(Difference(nearest, label, len(shared), ours.mean, low, high, apart))
@@ -198,10 +199,15 @@ def _described(run: Run) -> dict[str, Any]:
     }
 
 
+def _seeds(run: Run) -> tuple[int, int]:
+    """The seed of the original's training, and of the run."""
+    own = int(run.record["seed"])
+    return int(run.record.get("training_seed", own)), own
+
+
 def _seed(run: Run) -> int | str:
     """The seed of the run; with the seed of the original's training before it, where that is another."""
-    own = int(run.record["seed"])
-    first = run.record.get("training_seed", own)
+    first, own = _seeds(run)
     return own if first == own else f"{first}/{own}"
 
 
@@ -217,7 +223,7 @@ def _row(label: str, group: list[Run]) -> Row:
         group[0].settings,
         group[0].record["split"].get("forget", ""),
         group[0].record["split"]["manifest"],
-        [_seed(run) for run in sorted(group, key=lambda run: (run.record.get("training_seed", 0), run.record["seed"]))],
+        [_seed(run) for run in sorted(group, key=_seeds)],
         {name: _summary([value[name] for value in values]) for name in names},
         failed,
         dict(Counter(run.result.scores.verdict.call for run in group if run.result.scores.verdict)),

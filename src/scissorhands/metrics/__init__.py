@@ -2,7 +2,7 @@
 
 from .accuracy import accuracy
 from .gap import GAP_OVER, avg_gap, noise_floor
-from .intervals import Interval, interval
+from .intervals import Interval, interval, widest
 from .membership import called_non_members
 from .outputs import Evidence, Outputs
 from .perrecord import sureness
@@ -29,4 +29,5 @@ __all__ = [
     "noise_floor",
     "sureness",
     "verdict",
+    "widest",
 ]

@@ -2,7 +2,7 @@
 
 import math
 import statistics
-from collections.abc import Sequence
+from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
 
 import torch
@@ -42,6 +42,23 @@ def interval(values: Sequence[float], draws: int = 10_000) -> Interval:
     means = torch.tensor(values, dtype=torch.float64)[chosen].mean(1)
     low, high = torch.quantile(means, torch.tensor([0.025, 0.975], dtype=torch.float64)).tolist()
     return Interval(mean, min(low, mean - half), max(high, mean + half))
+
+
+def widest(values: Sequence[float], *groupings: Sequence[Hashable]) -> Interval:
+    """The widest interval over the units on which chance may act: single values, or the means of groups of them.
+
+    Runs that share an original or a forget set are not independent. Two draws with two runs each are two draws, and not
+    four runs, where the draw makes the difference:
+
+    >>> widest([1.0, 1.1, 5.0, 5.1], ["draw 0", "draw 0", "draw 1", "draw 1"]).low < interval([1.0, 1.1, 5.0, 5.1]).low
+    True
+    """
+    found = [interval(values)]
+    for grouping in groupings:
+        groups = [[v for v, g in zip(values, grouping, strict=True) if g == group] for group in dict.fromkeys(grouping)]
+        if len(groups) > 1:
+            found.append(interval([statistics.fmean(group) for group in groups]))
+    return max(found, key=lambda one: one.high - one.low)
 
 
 def _student(freedom: int) -> float:
