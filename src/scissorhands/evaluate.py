@@ -43,9 +43,7 @@ class Scores:
         """The mean distance to the reference in the paper's four percentages, from the scores as stored."""
         if not self.reference:
             raise NoReferenceError("Avg. Gap needs a reference: evaluate against a retrained model.")
-        for name in GAP_OVER:
-            if name not in self.values or name not in self.reference:
-                raise NoReferenceError(f"Avg. Gap needs '{name}', which was not measured on both models.")
+        _require_all(self.values)
         return avg_gap(self.values, self.reference)
 
     def against(self, reference: "Scores") -> "Scores":
@@ -54,6 +52,7 @@ class Scores:
             raise NoReferenceError(
                 f"the reference forgot something else: its manifest is {reference.manifest}, not {self.manifest}."
             )
+        _require_all(reference.values)
         return replace(self, reference=reference.values)
 
     def to_dict(self) -> dict[str, Any]:
@@ -81,6 +80,13 @@ class Scores:
         )
         said = Verdict(**stored["verdict"]) if stored.get("verdict") else None
         return cls(values, stored["counts"], failed, stored["manifest"], stored["reference"], said)
+
+
+def _require_all(values: Mapping[str, float]) -> None:
+    """Refuses scores that lack one of those that the gap is made of."""
+    for name in GAP_OVER:
+        if name not in values:
+            raise NoReferenceError(f"Avg. Gap needs '{name}', which was not measured on both models.")
 
 
 def evaluate(

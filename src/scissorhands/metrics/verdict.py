@@ -152,8 +152,7 @@ def _knowledge(model: Evidence, references: Sequence[Evidence], kind: str) -> st
         if "probe" in model:
             inside: Tensor = model["probe"]
             # A probe that was shown another number of records knows more or less, and cannot be compared.
-            shots = model.get("probe_shots")
-            probes = [one["probe"] for one in references if "probe" in one and one.get("probe_shots") == shots]
+            probes = [one["probe"] for one in references if "probe" in one and _shown(one) == _shown(model)]
             if probes:
                 found = "of forgotten records by a linear probe of its features"
                 return _compared(inside, _mean(probes), found, _exceeds(inside - _mean(probes), _FEATURES))
@@ -165,6 +164,11 @@ def _knowledge(model: Evidence, references: Sequence[Evidence], kind: str) -> st
             found = f"{_percent(inside)} of forgotten records and in {_percent(outside)} of unseen ones"
             return f"A linear probe of its features is right in {found}."
     return ""
+
+
+def _shown(one: Evidence) -> tuple[Any, int]:
+    """How many records a probe was shown, and how many it scored."""
+    return one.get("probe_shots"), len(one["probe"])
 
 
 def _blurted(model: Evidence) -> float:
