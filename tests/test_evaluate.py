@@ -11,6 +11,7 @@ from torch.utils.data import TensorDataset
 
 import scissorhands as sh
 from scissorhands.errors import ModelError, NoReferenceError
+from scissorhands.evaluate import outputs
 from scissorhands.metrics import METRICS, Evidence, called_non_members
 from scissorhands.predict import predict
 
@@ -112,3 +113,13 @@ def test_a_retrained_model_takes_forgotten_records_for_unseen_and_the_original_d
     assert scores["forget_accuracy"] > 98  # labels are noise: what is right was learnt by heart
     assert reference["forget_accuracy"] < 70
     assert reference["mia"] - scores["mia"] > 40
+
+
+def test_a_part_that_is_there_under_two_names_passes_through_the_model_once(
+    build: Callable[[], nn.Module], split: sh.Split
+) -> None:
+    model, passed = build(), []
+    model.register_forward_pre_hook(lambda _, inputs: passed.append(len(inputs[0])))
+    found = outputs(model, split.parts())
+    assert found["others"] is found["unseen"]
+    assert sum(passed) == sum(len(split.parts()[name]) for name in ("forget", "retain", "unseen", "test"))

@@ -11,7 +11,7 @@ from torch import Tensor
 from torch.utils.data import Dataset, IterableDataset, TensorDataset
 
 from scissorhands.errors import DataError
-from scissorhands.records import Foreign, Part, Stored, as_records
+from scissorhands.records import Foreign, Joined, Part, Stored, as_records, same
 
 
 class Pairs(Dataset[Any]):
@@ -256,3 +256,35 @@ def test_the_batches_of_a_part_are_one_pass_in_order(size: int, sizes: list[int]
     assert [len(labels) for _, labels in batches] == sizes
     assert torch.equal(torch.cat([inputs for inputs, _ in batches]), records.inputs[ids])
     assert torch.equal(torch.cat([labels for _, labels in batches]), records.labels[ids])
+
+
+# Joined
+
+
+def _of(numbers: list[float], fingerprint: str = "") -> Stored:
+    return Stored(torch.tensor(numbers)[:, None], torch.arange(len(numbers)), fingerprint=fingerprint)
+
+
+def test_joined_parts_are_fetched_from_where_they_are_in_any_order() -> None:
+    joined = Joined(Part(_of([1.0, 2.0, 3.0]), torch.tensor([2, 0])), Part(_of([10.0, 20.0]), torch.tensor([1])))
+    assert len(joined) == 3
+    assert joined.labels.tolist() == [2, 0, 1]
+    inputs, labels = joined.fetch(torch.tensor([2, 0, 1, 2]))
+    assert inputs[:, 0].tolist() == [20.0, 3.0, 1.0, 20.0]
+    assert labels.tolist() == [1, 2, 0, 1]
+
+
+def test_joined_parts_have_a_fingerprint_if_all_have_one() -> None:
+    one, other = Part(_of([1.0, 2.0], "a"), torch.tensor([0])), Part(_of([3.0], "b"), torch.tensor([0]))
+    elsewhere = Part(one.records, torch.tensor([1]))
+    prints = [Joined(*parts).fingerprint for parts in ((one, other), (other, one), (elsewhere, other))]
+    assert len({*prints}) == 3
+    foreign = Part(as_records(TensorDataset(torch.zeros(1, 1), torch.zeros(1, dtype=torch.int64))), torch.tensor([0]))
+    assert Joined(one, foreign).fingerprint == ""
+
+
+def test_parts_are_the_same_if_they_are_the_same_records_in_the_same_order() -> None:
+    records = _of([1.0, 2.0, 3.0])
+    assert same(Part(records, torch.tensor([0, 1])), Part(records, torch.tensor([0, 1])))
+    assert not same(Part(records, torch.tensor([0, 1])), Part(records, torch.tensor([1, 0])))
+    assert not same(Part(records, torch.tensor([0, 1])), Part(_of([1.0, 2.0, 3.0]), torch.tensor([0, 1])))
