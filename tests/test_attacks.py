@@ -84,8 +84,8 @@ def by_heart(tmp_path_factory: pytest.TempPathFactory) -> Examined:
     """Noise with random labels, of which a network can know only what it has seen: a third is to be forgotten."""
     draw = torch.Generator().manual_seed(0)
     inputs, labels = torch.randn(1000, 20, generator=draw), torch.randint(2, (1000,), generator=draw)
-    train, test = Stored(inputs[:600], labels[:600]), Stored(inputs[600:], labels[600:])
-    split = sh.split(train, sh.Forget("random:200"), test=test, unseen=0.75)
+    train, test = Stored(inputs[:900], labels[:900]), Stored(inputs[900:], labels[900:])
+    split = sh.split(train, sh.Forget("random:200"), test=test, unseen=range(600, 900))
     training = Training(epochs=60, batch_size=64, weight_decay=0.0)
     torch.manual_seed(0)
     original = trained(nn.Sequential(nn.Linear(20, 64), nn.ReLU(), nn.Linear(64, 2)), split, training)

@@ -380,7 +380,7 @@ def test_a_cache_below_a_file_is_a_failure_in_one_line(taught: Teacher, parts: l
     ],
     ids=["by Python", "by safetensors"],
 )
-def test_a_full_cache_is_a_failure_in_one_line_that_leaves_no_part_of_a_file(
+def test_models_that_a_full_cache_cannot_keep_are_used_all_the_same_and_leave_no_part_of_a_file(
     error: Exception, taught: Teacher, parts: list[Part], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def half(tensors: Mapping[str, Tensor], path: Path) -> None:
@@ -388,8 +388,9 @@ def test_a_full_cache_is_a_failure_in_one_line_that_leaves_no_part_of_a_file(
         raise error
 
     monkeypatch.setattr(teacher, "save_file", half)
-    with pytest.raises(FailedError, match=r"^cannot keep a reference model in .*cache: .*No space left on device"):
-        states(taught, parts)
+    found, steps = states(taught, parts)
+    assert len(found) == len(parts)
+    assert steps > 0
     assert list(cache().iterdir()) == []
 
 

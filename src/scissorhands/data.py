@@ -22,7 +22,7 @@ class Split:
     """Forget and retain are what the model was trained on; unseen and test are what it was not.
 
     `others` are what forgotten records are compared with: records that were never trained on, of the same classes.
-    `kind` says how the forgotten ones were found: `drawn` at random, all there is of some `classes`, or `chosen`.
+    `kind` says how alike they are: `drawn` at random like those held out, all there is of some `classes`, or `chosen`.
     `manifest` is a hash of the data and of the ids: two results with the same one forgot, and were tested on, the same.
     """
 
@@ -82,7 +82,9 @@ def split(
         raise DataError("no test record is left to score: the test data holds only classes that are forgotten whole.")
     manifest = _manifest((train, current), (train, forgotten), (test, tested.ids))
     whole = bool(torch.isin(train.labels[forgotten], gone).all())
-    kind = "classes" if whole else "drawn" if forget.drawn else "chosen"
+    # Records that were drawn and records that were held out are alike; test data may be of another making.
+    alike = forget.drawn and held.records is train and len(kept) > 0
+    kind = "classes" if whole else "drawn" if alike else "chosen"
     # A retrained model does not know a class that is gone, so only strangers of that class can be its records' equals.
     strangers = [held, Part(test, rest)] if whole else [kept if len(kept) else tested]
     if kind != "drawn":

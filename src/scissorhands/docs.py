@@ -53,9 +53,9 @@ retrained model that is given with `--against` takes their place.
 - **cannot tell**: too few records, no reference model, or forgotten records that differ in kind from the others.
 
 The AUC is that of how much surer the model is of a record than the reference, among records that the reference finds
-equally hard. All tests together err on about 1 in 100 models that have forgotten. Where the forgotten records were
-neither drawn at random nor are all there is of a class, they may differ in kind from the others, and an AUC between
-0.4 and 0.6 is no sign of anything.
+equally hard. All tests together err on about 1 in 100 models that have forgotten. That holds for records that were
+drawn at random where training held others out, and for all there is of a class. Other forgotten records may differ in
+kind from the unseen ones (test data may be of another making, too), and an AUC between 0.4 and 0.6 is then no sign.
 
 "Indistinguishable" means that these tests found nothing, which is less than that nothing is there:
 

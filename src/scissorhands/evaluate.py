@@ -167,6 +167,12 @@ def measure(evidence: Evidence, names: list[str], missing: Mapping[str, str], sc
 
 
 def judge(scores: Scores, evidence: Evidence, kind: str) -> Scores:
-    """The scores with a verdict: by the retrained model where there is one, else by reference models."""
-    references = [evidence["retrained"]] if "retrained" in evidence else evidence.get("references", [])
+    """The scores with a verdict: by the retrained model where there is one, else by reference models.
+
+    A retrained model that was not probed leaves that to the reference models.
+    """
+    references = evidence.get("references", [])
+    if "retrained" in evidence:
+        probed = {name: value for one in references[:1] for name, value in one.items() if name.startswith("probe")}
+        references = [{**probed, **evidence["retrained"]}]
     return replace(scores, verdict=verdict(evidence, references, kind))

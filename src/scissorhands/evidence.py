@@ -104,13 +104,19 @@ def _probe(exam: Exam, log: Log) -> dict[str, Any]:
 
 
 def _probe_seconds(exam: Exam, pace: Pace) -> float:
-    """The time of a probe on a tenth of the retained records, times ten."""
-    records = min(len(exam.split.retain), residue.MOST)
-    few = exam.problem.sample(exam.split.retain, max(100, records // 10) / len(exam.split.retain), "pace")
-    smaller = replace(exam.problem, retain=few)
-    started = time.perf_counter()
-    residue.probe(exam.model, smaller, exam.split.others, exam.settings.shots)
-    return (time.perf_counter() - started) * records / len(few)
+    """The time of a probe, continued in a straight line from a twentieth and a tenth of the retained records."""
+    records, retain = min(len(exam.split.retain), residue.MOST), exam.split.retain
+
+    def timed(count: int) -> float:
+        few = exam.problem.sample(retain, count / len(retain), "pace")
+        started = time.perf_counter()
+        residue.probe(exam.model, replace(exam.problem, retain=few), exam.split.others, exam.settings.shots)
+        return time.perf_counter() - started
+
+    less, more = max(50, records // 20), max(100, records // 10)
+    timed(less)  # what a process does only once is not counted
+    first, second = timed(less), timed(more)
+    return second + max(0.0, second - first) * (records - more) / (more - less)
 
 
 def _reawakened(exam: Exam, log: Log) -> dict[str, Any]:

@@ -114,6 +114,10 @@ def _check_types(text: Mapping[str, Any]) -> None:
         numbers = text.get(key, [0])
         if not isinstance(numbers, list) or not numbers or any(type(x) is not int for x in numbers):
             raise SettingError(f"'{key}' must be a list of whole numbers, not {numbers!r}.")
+        if len({*numbers}) < len(numbers):
+            raise SettingError(f"'{key}' names a number twice: {numbers}.")
+    if len(text.get("draws", [])) > 1 and not str(text.get("forget", "random:")).startswith(("random:", "classes:")):
+        raise SettingError(f"'draws' are of what is forgotten at random, and '{text['forget']}' is not.")
     if text.get("level", "quick") not in LEVELS:
         raise SettingError(f"there is no level '{text['level']}'. {did_you_mean(str(text['level']), LEVELS)}")
     tried = text.get("tried", {})

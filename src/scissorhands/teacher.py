@@ -166,7 +166,6 @@ def _keep(pupil: nn.Module, place: Path | None) -> None:
     try:
         save_file({name: value.detach().cpu().clone() for name, value in pupil.state_dict().items()}, part)
         part.replace(place)
-    except (OSError, SafetensorError) as error:
+    except (OSError, SafetensorError):  # a full disk: it is used all the same, and trained anew the next time
         with suppress(OSError):
             part.unlink(missing_ok=True)
-        raise FailedError(f"cannot keep a reference model in {place.parent}: {error}") from None

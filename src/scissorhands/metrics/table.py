@@ -212,7 +212,8 @@ METRICS: dict[str, Metric] = {
         "accuracy on the forgotten records of a linear classifier that is fitted to the model's last features, on "
         "retained records and a few forgotten ones of each class",
         "for random records about its accuracy on unseen data; for a class clearly less than the original, not 0",
-        "good features serve also classes that were never shown: compare with a retrained model, not with 0",
+        "good features serve also classes that were never shown: compare with a retrained model, not with 0. In a "
+        "large, hard class a few shots find nothing in any model: raise `shots`",
         ("probe",),
         lambda evidence: 100 * evidence["probe"].double().mean().item(),
         "standard",
@@ -253,7 +254,8 @@ METRICS: dict[str, Metric] = {
         "0.5",
         "as AUC, for an attack that knows from reference models how hard each record is (Zarifzadeh et al., 2024)",
         "0.5",
-        "reference models trained on half the data are weaker than the model, which blunts the attack",
+        "reference models trained on half the data are weaker than the model, which blunts the attack; of a class that "
+        "is gone they know nothing, so there it equals AUC",
         ("forget", "others", "references"),
         lambda evidence: auc(*_rmia_ratios(evidence)),
         "standard",

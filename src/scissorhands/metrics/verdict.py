@@ -23,7 +23,8 @@ CALLS = (UNDER, OVER, SAME, UNKNOWN)
 _DEVIATIONS = 3.02
 _SEED = 0.02  # the share of records by which two trainings of different seeds may differ
 _FEATURES = 0.10  # the share by which a probe of the features of two such models may differ
-_BLUNT = 0.15  # an AUC, or a share of records, that is known no better than this tells nothing
+_BLUNT = 0.15  # an AUC that is known no better than this tells nothing
+_VAGUE = 0.25  # and so does a loss of accuracy
 _UNLIKE = 0.10  # where forgotten and other records differ in kind, an AUC may deviate by this much because of it
 _STRATUM = 20  # forgotten records, or others, in a stratum of records that are equally hard
 
@@ -83,8 +84,11 @@ def verdict(model: Evidence, references: Sequence[Evidence], kind: str) -> Verdi
         return Verdict(UNKNOWN, f"{few}; {known}.", *interval)
     if not references:
         return Verdict(UNKNOWN, f"only a reference model could tell whether it is damaged; {known}.", *interval)
-    if "unseen" not in model or _DEVIATIONS * _deviation(_loss(model, references)) > _BLUNT:
-        return Verdict(UNKNOWN, f"too few unseen records to tell whether it is damaged; {known}.", *interval)
+    if "unseen" not in model or _DEVIATIONS * _uncertainty(model, references) > _VAGUE:
+        few = "too few unseen records, or too different references, to tell whether it is damaged"
+        return Verdict(UNKNOWN, f"{few}; {known}.", *interval)
+    if "retain" in model and _guesses(model):
+        return Verdict(UNKNOWN, f"it hardly knows more than a guess, and so do the references; {known}.", *interval)
     return Verdict(SAME, f"{known}.", *interval)
 
 
@@ -127,14 +131,24 @@ def _damage(model: Evidence, references: Sequence[Evidence]) -> str:
     if not references or "unseen" not in model:
         return ""
     lost = _loss(model, references)
-    # References of several seeds say themselves how far seeds differ.
+    if lost.mean() - _SEED <= _DEVIATIONS * _uncertainty(model, references):
+        return ""
+    ours, theirs = _percent(_right(model, "unseen")), _percent(_mean([_right(one, "unseen") for one in references]))
+    return f"It is right in {ours} of unseen records, the reference in {theirs}."
+
+
+def _uncertainty(model: Evidence, references: Sequence[Evidence]) -> float:
+    """How well the loss is known: by the records and, where there are several references, by how far seeds differ."""
     seeds = torch.stack([_right(one, "unseen").mean() for one in references])
     spread = seeds.std().item() * (1 + 1 / len(seeds)) ** 0.5 if len(seeds) > 1 else 0.0
-    error = (_deviation(lost) ** 2 + spread**2) ** 0.5
-    if lost.mean() - _SEED <= _DEVIATIONS * error:
-        return ""
-    ours, theirs = _percent(_right(model, "unseen")), _percent(seeds)
-    return f"It is right in {ours} of unseen records, the reference in {theirs}."
+    return float((_deviation(_loss(model, references)) ** 2 + spread**2) ** 0.5)
+
+
+def _guesses(model: Evidence) -> bool:
+    """Whether the model is hardly better, even on retained records, than the commonest label would be."""
+    labels: Tensor = model["retain"].labels
+    commonest = labels.bincount().max().item() / len(labels)
+    return bool(_right(model, "retain").mean() < commonest + 0.1 * (1 - commonest))
 
 
 def _loss(model: Evidence, references: Sequence[Evidence]) -> Tensor:
