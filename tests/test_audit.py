@@ -16,6 +16,7 @@ import pytest
 import sklearn.datasets
 import torch
 from PIL import Image
+from safetensors.torch import load_file, save_file
 
 from scissorhands import models, runs
 from scissorhands.audit import Audit
@@ -478,6 +479,14 @@ def test_a_model_without_a_convolution_has_no_pictures_and_the_reason(
     done(f"evaluate scrubbed --factory flat_network:Flat {STANDARD}")
     assert tree(world) == before
     refused("evaluate scrubbed --level deep --set shadows=2", "--factory flat_network:Flat")
+
+
+def test_a_model_that_has_changed_since_it_was_scored_is_refused(world: Path) -> None:
+    done("evaluate trained --forget class:3 -o scored")
+    weights = world / "trained" / "model" / "model.safetensors"
+    changed = {name: value + 1 for name, value in load_file(weights).items()}
+    save_file(changed, weights)
+    refused(f"evaluate scored {STANDARD}", "the model that scored scored has changed since")
 
 
 # Interruption

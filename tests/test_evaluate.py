@@ -11,8 +11,8 @@ from torch.utils.data import TensorDataset
 
 import scissorhands as sh
 from scissorhands.errors import ModelError, NoReferenceError
-from scissorhands.evaluate import outputs
-from scissorhands.metrics import METRICS, Evidence, called_non_members
+from scissorhands.evaluate import judge, outputs
+from scissorhands.metrics import METRICS, Evidence, Outputs, called_non_members
 from scissorhands.predict import predict
 
 
@@ -123,3 +123,23 @@ def test_a_part_that_is_there_under_two_names_passes_through_the_model_once(
     found = outputs(model, split.parts())
     assert found["others"] is found["unseen"]
     assert sum(passed) == sum(len(split.parts()[name]) for name in ("forget", "retain", "unseen", "test"))
+
+
+def test_a_retrained_model_that_was_not_probed_leaves_that_to_the_references() -> None:
+    def said(count: int, label: int) -> Outputs:
+        draw = torch.Generator().manual_seed(count)
+        logits = torch.randn(count, 2, generator=draw) + torch.tensor([0.0, 9.0])
+        return Outputs(logits, torch.full((count,), label))
+
+    parts = {"forget": said(100, 0), "others": said(150, 0), "unseen": said(300, 1)}
+    evidence = {
+        **parts,
+        "probe": torch.ones(100),
+        "probe_shots": 5,
+        "references": [{**parts, "probe": torch.zeros(100), "probe_shots": 5}],
+        "retrained": parts,
+    }
+    found = judge(sh.Scores({}, {}), evidence, "classes").verdict
+    assert found
+    assert found.call == "under-forgotten"
+    assert "linear probe" in found.reason

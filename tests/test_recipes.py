@@ -128,6 +128,8 @@ SMALL = 'data = "digits"\nmodel = "small"\nforget = "random:10%"\n'
         (SMALL + 'holdout="x"', "'holdout' must be a share"),
         (SMALL + "scissorhands=3", "stand in a table"),
         (SMALL + 'draws="all"', "'draws' must be a list"),
+        (SMALL + "seeds=[0, 0]", "'seeds' names a number twice"),
+        (SMALL.replace("random:10%", "class:3") + "draws=[0, 1]", "'draws' are of what is forgotten at random"),
         (SMALL + "method_seeds=[]", "'method_seeds' must be a list"),
         (SMALL + 'level="standart"', "Did you mean 'standard'"),
         (SMALL + "tried={finetune=-1}", "'tried' must be a table"),

@@ -320,3 +320,19 @@ def test_where_the_forget_set_makes_the_difference_many_seeds_do_not_help() -> N
     (difference,) = tabulate(found).differences
     assert difference.pairs == 12
     assert not difference.apart
+
+
+def test_a_retrained_model_that_is_there_twice_is_no_noise() -> None:
+    twice = [
+        run("retrain", seed, training_seed=first, folder=f"/runs/{first}-{seed}", reference="/runs/0-0", mia=mia)
+        for first in (0, 1)
+        for seed, mia in ((0, 60.0), (1, 64.0))
+    ]
+    assert tabulate(twice).noise_floor() == 1.0
+
+
+def test_a_method_that_ran_on_other_cases_is_not_the_nearest_by_them() -> None:
+    runs = compared({"salun": [1.0, 1.0, 1.0], "ascent": [5.0, 5.1, 5.0]})
+    runs += [run("finetune", 0, reference="/runs/retrain-m-0", mia=VALUES["mia"] + 12.0)]
+    runs += [run("finetune", 7, reference="/runs/retrain-m-0", mia=VALUES["mia"])]
+    assert tabulate(runs).nearest() == "salun"

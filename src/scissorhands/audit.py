@@ -110,7 +110,12 @@ class Audit:
     def _model(self) -> nn.Module:
         """The model that the run made, or that it scored."""
         own = self.run.folder / "model"
-        return models.load(own, self.factory)[0] if own.is_dir() else self._before()
+        if own.is_dir():
+            return models.load(own, self.factory)[0]
+        scored, model = self.run.record["model"].get("weights"), self._before()
+        if scored and scored != models.fingerprint(model):
+            raise ModelError(f"the model that {self.run.folder} scored has changed since: score it again.")
+        return model
 
     def _before(self) -> nn.Module:
         """The model as it was before the run."""

@@ -173,6 +173,8 @@ def judge(scores: Scores, evidence: Evidence, kind: str) -> Scores:
     """
     references = evidence.get("references", [])
     if "retrained" in evidence:
-        probed = {name: value for one in references[:1] for name, value in one.items() if name.startswith("probe")}
-        references = [{**probed, **evidence["retrained"]}]
+        retrained = evidence["retrained"]
+        if "probe" not in retrained and references:
+            retrained = {**references[0], **retrained}
+        references = [retrained]
     return replace(scores, verdict=verdict(evidence, references, kind))

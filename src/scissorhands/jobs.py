@@ -199,6 +199,7 @@ def score(subject: Subject, request: Request, place: Place, reference: Run | Non
         scrubbed = subject.run is not None and subject.run.record["verb"] == "scrub"
         maker = subject.run.record["method"] if scrubbed and subject.run else {"name": "original"}
         record = {**_about("evaluate", place.seed, device), **case.record, "method": maker}
+        record["model"] = {**record["model"], "weights": models.fingerprint(model)}
         runs.write_record(work, record, case.ids)
         runs.write_evidence(work, evidence)
         runs.write_result(work, Result(scores, made.seconds, made.memory_mib))

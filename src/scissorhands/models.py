@@ -1,6 +1,7 @@
 """Building, loading and saving models. A model folder holds config.json and model.safetensors; loading is strict."""
 
 import errno
+import hashlib
 import importlib
 import json
 import os
@@ -121,6 +122,15 @@ def named_object(name: str) -> Any:
         return getattr(importlib.import_module(module), attribute)
     except Exception as error:  # importing runs somebody's code, which may raise anything
         raise ModelError(f"'{name}' cannot be imported: {type(error).__name__}: {error}.") from None
+
+
+def fingerprint(model: nn.Module) -> str:
+    """A hash of the weights."""
+    digest = hashlib.sha256()
+    for name, value in model.state_dict().items():
+        digest.update(f"{name} {value.dtype} {tuple(value.shape)}".encode())
+        digest.update(value.detach().cpu().contiguous().reshape(-1).view(torch.uint8).numpy().tobytes())
+    return digest.hexdigest()[:16]
 
 
 def require_fit(model: nn.Module, records: Records) -> None:
