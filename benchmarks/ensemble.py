@@ -52,7 +52,7 @@ NETWORKS = {
 
 
 def main() -> None:
-    """Measures every case, prints the table and what it rule, and the JSON."""
+    """Measures every case, prints the table and the JSON."""
     parser = argparse.ArgumentParser()
     parser.add_argument("--quick", action="store_true", help="leave out the slow cases, to end within a minute")
     quick = parser.parse_args().quick

@@ -69,7 +69,7 @@ def case(name: str, forget: str, wrong: float, draws: int) -> Iterator[dict[str,
         "other seed": [split.retain for split in splits],
         "half data": [replace(s.retain, ids=some(s.retain.ids, len(s.retain) // 2, i)) for i, s in enumerate(splits)],
     }
-    # Models that train together need parts of one size; of the larger ones a few records are left out.
+    # All draws train on as many records; of the larger parts a few are left out.
     sizes = {role: min(map(len, parts)) for role, parts in roles.items()}
     evidence: dict[str, list[Any]] = {}
     for number, (role, parts) in enumerate(roles.items()):

@@ -481,6 +481,15 @@ def test_a_model_without_a_convolution_has_no_pictures_and_the_reason(
     refused("evaluate scrubbed --level deep --set shadows=2", "--factory flat_network:Flat")
 
 
+def test_a_few_records_of_few_classes_are_compared_with_the_same_others_as_before(world: Path) -> None:
+    done("scrub trained --forget random:3 --method finetune --set epochs=1 -o few")
+    others = len(runs.read_evidence(world / "few")["others"])
+    done(f"evaluate few {STANDARD}")
+    evidence = runs.read_evidence(world / "few")
+    assert len(evidence["references"][0]["others"]) == len(evidence["others"]) == others
+    assert "rmia_auc" in runs.read(world / "few").result.scores.values
+
+
 def test_a_model_that_has_changed_since_it_was_scored_is_refused(world: Path) -> None:
     done("evaluate trained --forget class:3 -o scored")
     weights = world / "trained" / "model" / "model.safetensors"

@@ -155,9 +155,9 @@ def _divided(run: Run, train: Records, test: Records) -> Split:
         raise DataError(f"{run.record['data']['name']} is not the data of {run.folder}: its content differs.")
     holdout = float(known["holdout"])
     unseen = held_out(train, holdout, int(known["held_seed"])).tolist() if holdout else float(known["unseen"])
-    forget = Forget(f"ids:{run.folder / 'forget.txt'}")
+    own = f"ids:{run.folder / 'forget.txt'}"  # a list of ids is the user's file, and may be gone
+    forget = Forget(own if known["forget"].startswith("ids:") else known["forget"])
     divided = split(train, forget, test=test, unseen=unseen, before=run.ids("before"), seed=int(known["seed"]))
-    divided = replace(divided, kind=known.get("kind", divided.kind))
-    if divided.manifest != known["manifest"]:
+    if divided.manifest != known["manifest"] or divided.forget.ids.tolist() != run.ids("forget"):
         raise DataError(f"{run.folder} cannot be divided as it was: the test data or its forget.txt has changed.")
     return divided
