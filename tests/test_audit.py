@@ -1,63 +1,28 @@
 """Looking at a finished run again: what it adds, what it leaves alone, and how it answers mistakes."""
 
-import io
 import json
-import shlex
 import shutil
-import signal
 import sys
 from collections.abc import Mapping
-from contextlib import redirect_stderr, redirect_stdout
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import pytest
 import sklearn.datasets
 import torch
+from commands import cli, done
 from PIL import Image
 from safetensors.torch import load_file, save_file
 
 from scissorhands import models, runs
 from scissorhands.audit import Audit
-from scissorhands.cli import main
 from scissorhands.metrics import METRICS
 
 TRAIN = "train --model small --model-set width=4 --data digits --set epochs=2 --set batch_size=64"
 QUICK = "--method finetune --set epochs=1"
 STANDARD = "--level standard --set references=2 --set relearn=10"
 ADDED = {"probe", "reawakened", "few_shot", "rmia_auc"}  # and relearn_epochs, as a number or as "more than"
-
-
-class Answer(NamedTuple):
-    """What a command gave back."""
-
-    code: int
-    out: str
-    err: str
-
-
-def cli(command: str, *more: str | Path) -> Answer:
-    """The command, run in this process."""
-    out, err, code = io.StringIO(), io.StringIO(), 0
-    handler = signal.getsignal(signal.SIGTERM)
-    with pytest.MonkeyPatch.context() as patch, redirect_stdout(out), redirect_stderr(err):
-        patch.setattr(sys, "argv", ["scissorhands", *shlex.split(command), *map(str, more)])
-        patch.setattr(sys, "path", [*sys.path])
-        try:
-            main()
-        except SystemExit as done:
-            code = done.code if isinstance(done.code, int) else 1
-        finally:
-            signal.signal(signal.SIGTERM, handler)
-    return Answer(code, out.getvalue(), err.getvalue())
-
-
-def done(command: str, *more: str | Path) -> Answer:
-    """The command, which must succeed."""
-    answer = cli(command, *more)
-    assert answer.code == 0, answer.err
-    return answer
 
 
 def refused(command: str, says: str, *more: str | Path) -> None:

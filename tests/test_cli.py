@@ -1,6 +1,5 @@
 """The command line: what it prints, what it leaves on disk, and how it answers mistakes."""
 
-import io
 import json
 import os
 import re
@@ -10,15 +9,14 @@ import signal
 import subprocess
 import sys
 import time
-from contextlib import redirect_stderr, redirect_stdout
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import pytest
 import torch
+from commands import cli, done
 
 from scissorhands import models, runs
-from scissorhands.cli import main
 from scissorhands.data import held_out
 from scissorhands.evaluate import Scores
 from scissorhands.methods import METHODS
@@ -29,37 +27,6 @@ from scissorhands.sources import Source
 
 TRAIN = "train --model small --model-set width=4 --data digits --set epochs=2 --set batch_size=64"
 QUICK = "--method finetune --set epochs=1"
-
-
-class Answer(NamedTuple):
-    """What a command gave back."""
-
-    code: int
-    out: str
-    err: str
-
-
-def cli(command: str, *more: str | Path) -> Answer:
-    """The command, run in this process."""
-    out, err, code = io.StringIO(), io.StringIO(), 0
-    handler = signal.getsignal(signal.SIGTERM)
-    with pytest.MonkeyPatch.context() as patch, redirect_stdout(out), redirect_stderr(err):
-        patch.setattr(sys, "argv", ["scissorhands", *shlex.split(command), *map(str, more)])
-        patch.setattr(sys, "path", [*sys.path])
-        try:
-            main()
-        except SystemExit as done:
-            code = done.code if isinstance(done.code, int) else 1
-        finally:
-            signal.signal(signal.SIGTERM, handler)
-    return Answer(code, out.getvalue(), err.getvalue())
-
-
-def done(command: str, *more: str | Path) -> Answer:
-    """The command, which must succeed."""
-    answer = cli(command, *more)
-    assert answer.code == 0, answer.err
-    return answer
 
 
 def parsed(command: str, *more: str | Path) -> Any:
