@@ -4,6 +4,7 @@ import errno
 import json
 import os
 from collections.abc import Callable
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -315,7 +316,7 @@ def test_a_file_is_written_whole_or_not_at_all(tmp_path: Path, monkeypatch: pyte
 
 def test_a_log_is_kept_and_passed_on(tmp_path: Path) -> None:
     seen: list[Any] = []
-    with runs.logging_to(tmp_path, seen.append) as log:
+    with closing(runs.Journal(tmp_path / "log.jsonl", seen.append, 0)) as log:
         log({"phase": "trim"})
         log({"phase": "repair", "loss": 0.5})
     kept = [json.loads(line) for line in (tmp_path / "log.jsonl").read_text().splitlines()]

@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 import torch
@@ -9,6 +10,7 @@ from torch import nn
 
 from . import gradcam, models, runs
 from .data import Split, held_out, split
+from .distributed import first
 from .errors import DataError, ModelError, RunError, ScissorhandsError
 from .evaluate import Scores, examine, outputs
 from .evidence import Step, computable, plan, still_good, wanted
@@ -88,7 +90,7 @@ class Audit:
         if record["verb"] == "train":
             raise RunError(f"{self.run.folder} was trained and has nothing to forget yet: say what with --forget.")
         data = Source.make(record["data"]).load()
-        model = self._model().to(self.device)
+        model = self._model()
         models.require_fit(model, data.train)
         settings = self._settings()
         known = settings.pop("training")
@@ -111,7 +113,7 @@ class Audit:
         """The model that the run made, or that it scored."""
         own = self.run.folder / "model"
         if own.is_dir():
-            return models.load(own, self.factory)[0]
+            return models.load(own, self.factory, self.device)[0]
         scored, model = self.run.record["model"].get("weights"), self._before()
         if scored and scored != models.fingerprint(model):
             raise ModelError(f"the model that {self.run.folder} scored has changed since: score it again.")
@@ -123,18 +125,18 @@ class Audit:
         there = self.run.folder / source
         if source.startswith("..") and not there.exists():
             raise ModelError(f"{self.run.folder} was made from {source}, which is not there any more.")
-        return Subject.load(str(there) if there.exists() else source, self.factory).model
+        return Subject.load(str(there) if there.exists() else source, self.factory, self.device).model
 
     def _draw(self, exam: Exam) -> dict[str, str]:
         """Draws where the model looked before and looks now, and says why where that is not possible."""
         parts = {name: part for name, part in exam.split.parts().items() if name in ("forget", "retain")}
         try:
-            sheets = gradcam.pictures(self._before().to(self.device), exam.model, parts)
+            sheets = gradcam.pictures(self._before(), exam.model, parts)
         except (ScissorhandsError, RuntimeError) as error:
             return {PICTURES: str(error).splitlines()[0]}
         with runs.writing(self.run.folder / PICTURES, overwrite=False) as work:
             for name, sheet in sheets.items():
-                sheet.save(work / f"{name}.png")
+                first(partial(sheet.save, work / f"{name}.png"))
         return {}
 
 

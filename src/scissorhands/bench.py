@@ -43,7 +43,7 @@ def _seed(recipe: Recipe, folder: Path, seed: int, device: str, log: Log) -> Ite
             recipe.source,
             recipe.training,
             recipe.holdout,
-            Place(folder / "trained", seed=seed, device=device),
+            Place(folder / "trained", seed=seed, device=device, resume=runs.resumable(folder / "trained")),
             recipe.split_seed,
             log,
         )
@@ -61,10 +61,11 @@ def _draw(recipe: Recipe, trained: Path, draw: int, place: Place, log: Log) -> I
     request = Request(recipe.forget, recipe.source, draw, recipe.unseen)
 
     def subject() -> Subject:
-        return Subject.load(str(trained), factory)
+        return Subject.load(str(trained), factory, place.torch_device())
 
     def at(name: str) -> Place:
-        return replace(place, folder=place.folder / name)
+        there = place.folder / name
+        return replace(place, folder=there, resume=runs.resumable(there))
 
     factory = recipe.model if ":" in recipe.model else None
     original = _finished(at("original").folder, recipe, draw, {}) or jobs.score(subject(), request, at("original"))

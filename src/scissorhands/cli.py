@@ -19,8 +19,9 @@ from rich.table import Table as Grid
 from . import bench as benching
 from . import jobs, report, runs, table
 from .audit import Audit
+from .distributed import first, rank, started
 from .docs import shown, summary
-from .errors import RunError, ScissorhandsError, did_you_mean
+from .errors import LostError, RunError, ScissorhandsError, did_you_mean
 from .exam import Evaluation
 from .forget import Forget
 from .jobs import Place, Request, Subject
@@ -41,7 +42,9 @@ def main() -> None:
     """The entry point: one line and exit code 2 for a user's mistake, no traceback."""
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
     try:
-        group.main(standalone_mode=False)
+        with started():
+            out.quiet = err.quiet = rank() > 0
+            group.main(standalone_mode=False)
     except click.exceptions.Exit as done:
         sys.exit(done.exit_code)
     except click.exceptions.NoArgsIsHelpError as error:
@@ -49,6 +52,9 @@ def main() -> None:
         sys.exit(2)
     except click.ClickException as error:
         _fail(error.format_message(), 2)
+    except LostError as error:
+        err.quiet = False  # it may be the first process that was lost
+        _fail(str(error), error.exit_code)
     except ScissorhandsError as error:
         _fail(str(error), error.exit_code)
     except (KeyboardInterrupt, click.Abort):
@@ -57,6 +63,17 @@ def main() -> None:
         sys.exit(1)
     except OSError as error:
         _fail(f"{error.strerror or error}{f': {error.filename}' if error.filename else ''}", 1)
+
+
+def _wide(width: int) -> Console:
+    """The output, that many characters wide."""
+    return Console(highlight=False, emoji=False, width=width, quiet=out.quiet)
+
+
+def _say(text: str) -> None:
+    """Prints the text as it is, once."""
+    if not out.quiet:
+        click.echo(text)
 
 
 def _fail(message: str, code: int) -> None:
@@ -126,6 +143,16 @@ _where_options = _options(
     click.option("--device", default="auto", show_default=True, help="auto, cpu, cuda, cuda:1, mps …"),
     click.option("--json", "as_json", is_flag=True, help="Print the result as JSON."),
 )
+_resume_options = _options(
+    click.option(
+        "--checkpoint",
+        type=click.FloatRange(min=0),
+        default=600.0,
+        show_default=True,
+        help="Seconds between two checkpoints of a long run.",
+    ),
+    click.option("--resume", type=_PATH, metavar="RUN", help="Go on with a run that was begun and not finished."),
+)
 _level_option = click.option(
     "--level",
     type=click.Choice(LEVELS),
@@ -156,9 +183,7 @@ _forget_options = _options(
 
 
 @group.command()
-@click.option(
-    "--model", required=True, type=_MODEL, help="small, resnet18, resnet34, module:factory, or Hugging Face name."
-)
+@click.option("--model", type=_MODEL, help="small, resnet18, resnet34, module:factory, or Hugging Face name.")
 @click.option("--model-set", multiple=True, metavar="NAME=VALUE", help="An argument of the model, such as width=16.")
 @_data_option
 @_data_set_option
@@ -167,35 +192,55 @@ _forget_options = _options(
 )
 @click.option("--holdout", default=0.1, show_default=True, help="Share of the training data to hold out as unseen.")
 @click.option("--split-seed", default=0, show_default=True, help="Seed of the choice of what is held out.")
-@click.option("-o", "--output", required=True, type=_PATH, help="The run folder to write.")
+@click.option("-o", "--output", type=_PATH, help="The run folder to write.")
 @_where_options
+@_resume_options
 def train(
-    model: str,
+    model: str | None,
     model_set: tuple[str, ...],
     data: str | None,
     data_set: tuple[str, ...],
     settings: tuple[str, ...],
     holdout: float,
     split_seed: int,
-    output: Path,
+    output: Path | None,
     overwrite: bool,
     seed: int,
     device: str,
     as_json: bool,
+    checkpoint: float,
+    resume: Path | None,
 ) -> None:
     """Train a classifier, with some data held out."""
+    if resume:
+        _resume("train", resume, None, as_json)
+        return
+    if model is None or output is None:
+        raise click.UsageError("say what to train and where its run goes: --model NAME -o RUN.")
     if not 0 <= holdout < 1:
         raise click.BadParameter(f"'holdout' must be a share from 0, below 1, not {holdout}.")
     source = _source(data or "digits", data_set)
     training = Training.make(Training.parsed(settings))
-    place = Place(output, overwrite, seed, device)
+    place = Place(output, overwrite, seed, device, checkpoint)
     with _progress() as log:
         run = jobs.train(model, _arguments(model_set), source, training, holdout, place, split_seed, log)
     _show(run, as_json)
 
 
+def _resume(verb: str, folder: Path, factory: str | None, as_json: bool) -> None:
+    """Goes on with a run; what it does was said when it was begun."""
+    context = click.get_current_context()
+    others = [name for name in context.params if name not in ("resume", "factory", "as_json")]
+    if context.params.get("model") or (others and _given(*others)):
+        what = _given(*others) or "MODEL"
+        raise click.UsageError(f"'{verb} --resume RUN' goes on with what was asked; {what} cannot change it.")
+    with _progress() as log:
+        run = jobs.resume(verb, folder, factory, log)
+    _show(run, as_json)
+
+
 @group.command()
-@click.argument("model", type=_MODEL)
+@click.argument("model", type=_MODEL, required=False)
 @_data_option
 @_data_set_option
 @_forget_options
@@ -203,10 +248,11 @@ def train(
 @click.option(
     "--set", "settings", multiple=True, metavar="NAME=VALUE", help="A setting of the method, such as trim=0.03."
 )
-@click.option("-o", "--output", required=True, type=_PATH, help="The run folder to write.")
+@click.option("-o", "--output", type=_PATH, help="The run folder to write.")
 @_where_options
+@_resume_options
 def scrub(
-    model: str,
+    model: str | None,
     data: str | None,
     data_set: tuple[str, ...],
     forget: str | None,
@@ -215,20 +261,27 @@ def scrub(
     factory: str | None,
     method: str,
     settings: tuple[str, ...],
-    output: Path,
+    output: Path | None,
     overwrite: bool,
     seed: int,
     device: str,
     as_json: bool,
+    checkpoint: float,
+    resume: Path | None,
 ) -> None:
     """Make MODEL (a model folder, a run, or a Hugging Face name) forget."""
+    if resume:
+        _resume("scrub", resume, factory, as_json)
+        return
+    if model is None or output is None:
+        raise click.UsageError("say what to scrub and where its run goes: scrub MODEL --forget WHAT -o RUN.")
     kind = find(method)
     values = kind.parsed(settings)
     kind.make(values)
     request = _request(forget, data, data_set, split_seed, unseen)
-    place = Place(output, overwrite, seed, device)
+    place = Place(output, overwrite, seed, device, checkpoint)
     with _progress() as log:
-        run = jobs.scrub(Subject.load(model, factory), request, method, values, place, log)
+        run = jobs.scrub(Subject.load(model, factory, place.torch_device()), request, method, values, place, log)
     _show(run, as_json)
     before, after = run.record["retain_accuracy_before"], run.result.values().get("retain_accuracy", 0.0)
     if before - after > 5:
@@ -288,8 +341,9 @@ def evaluate(
             if output is None and not dry_run:
                 raise click.UsageError("'evaluate MODEL --forget …' needs a place for the scores: -o RUN.")
             request = _request(forget, data, data_set, split_seed, unseen)
-            place = Place(Path(nowhere) / "run" if dry_run or not output else output, overwrite, seed, device)
-            run = jobs.score(Subject.load(model, factory), request, place, reference)
+            away = Path(first(lambda: nowhere)) / "run"
+            place = Place(away if dry_run or not output else output, overwrite, seed, device)
+            run = jobs.score(Subject.load(model, factory, place.torch_device()), request, place, reference)
         elif runs.is_run(Path(model)):
             if idle := _given("output", "data", "data_set", "split_seed", "unseen", "overwrite", "seed"):
                 raise click.UsageError(f"'evaluate RUN' adds to the run itself; {idle} goes with --forget.")
@@ -365,7 +419,7 @@ def methods(name: str | None, as_json: bool) -> None:
         return
     kind = find(name)
     if as_json:
-        click.echo(json.dumps({"name": name, "what": summary(kind), "settings": list(kind.described())}, indent=2))
+        _say(json.dumps({"name": name, "what": summary(kind), "settings": list(kind.described())}, indent=2))
         return
     out.print(f"[bold]{name}[/]  {_plain(summary(kind))}\n")
     _list(list(kind.described()), as_json=False)
@@ -452,7 +506,7 @@ def _progress() -> Iterator[Log]:
 def _show(run: Run, as_json: bool) -> None:
     """One run, a line per number, beside what a retrained model has or would have."""
     if as_json:
-        click.echo(json.dumps({"run": str(run.folder), **run.result.to_dict()}, indent=2))
+        _say(json.dumps({"run": str(run.folder), **run.result.to_dict()}, indent=2))
         return
     shown = table.tabulate([run])
     reference = run.result.scores.reference
@@ -463,7 +517,7 @@ def _show(run: Run, as_json: bool) -> None:
         beside = shown.rows[0].failed[name] if cell == "failed" else expected
         grid.add_row(table.TITLES[name], cell, f"[dim]{_plain(beside)}[/]")
     grid.columns[1].justify = "right"
-    (out if out.is_terminal else Console(highlight=False, emoji=False, width=200)).print(grid)
+    _wide(200 if not out.is_terminal else out.width).print(grid)
     for name, reason in run.result.scores.failed.items():
         if name not in METRICS:
             err.print(f"{name} failed: {_plain(reason)}")
@@ -473,7 +527,7 @@ def _show(run: Run, as_json: bool) -> None:
 
 def _print(shown: table.Table, as_json: bool) -> None:
     if as_json:
-        click.echo(json.dumps(shown.to_dict(), indent=2))
+        _say(json.dumps(shown.to_dict(), indent=2))
         return
     names = shown.names(table.MAIN)
     grid = Grid(box=None, pad_edge=False, header_style="bold")
@@ -485,9 +539,7 @@ def _print(shown: table.Table, as_json: bool) -> None:
         grid.add_column("verdict", no_wrap=True)
     for row in shown.rows:
         grid.add_row(_plain(row.method), *(row.cell(name) for name in names), *([row.verdict()] if judged else []))
-    Console(highlight=False, emoji=False, width=max(out.width, 200)).print(
-        grid
-    )  # a narrow terminal folds it, and hides nothing
+    _wide(max(out.width, 200)).print(grid)  # a narrow terminal folds it, and hides nothing
     for row in shown.rows:
         for name in names:
             if row.cell(name) == "failed":
@@ -498,9 +550,9 @@ def _print(shown: table.Table, as_json: bool) -> None:
 
 def _list(rows: list[dict[str, Any]], as_json: bool) -> None:
     if as_json:
-        click.echo(json.dumps(rows, indent=2))
+        _say(json.dumps(rows, indent=2))
         return
     grid = Grid(*rows[0], box=None, pad_edge=False, header_style="bold")
     for row in rows:
         grid.add_row(*(_plain(shown(value)) for value in row.values()))
-    (out if out.is_terminal else Console(highlight=False, emoji=False, width=200)).print(grid)
+    _wide(200 if not out.is_terminal else out.width).print(grid)

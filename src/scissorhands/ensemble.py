@@ -11,6 +11,7 @@ from torch.func import functional_call, stack_module_state, vmap
 from torch.nn.modules.conv import _ConvNd
 from torch.nn.modules.dropout import _DropoutNd
 
+from .distributed import sharded
 from .errors import ModelError, SettingError
 from .modes import able_to_train
 from .problem import Log, Loss, Problem, ignore, trainable
@@ -45,7 +46,7 @@ def pays(model: nn.Module) -> bool:
     are slower stacked, and without dropout, which draws other numbers when stacked.
     """
     unfit = any(isinstance(module, _ConvNd | _DropoutNd) for module in model.modules())
-    return not unfit and sum(p.numel() for p in model.parameters()) <= _SMALL
+    return not unfit and not sharded(model) and sum(p.numel() for p in model.parameters()) <= _SMALL
 
 
 class _Frame(nn.Module):

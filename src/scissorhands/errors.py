@@ -29,6 +29,20 @@ class RunError(ScissorhandsError):
     """A run folder cannot be read or written."""
 
 
+class StoppedError(ScissorhandsError):
+    """The user or the system stopped it, and it can go on."""
+
+    def __init__(self, message: str, exit_code: int) -> None:
+        super().__init__(message)
+        self.exit_code = exit_code
+
+
+class LostError(ScissorhandsError):
+    """Another process of the job died or fell silent."""
+
+    exit_code = 1
+
+
 class FailedError(ScissorhandsError):
     """Nothing was wrong with what was asked, and it failed all the same."""
 

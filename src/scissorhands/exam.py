@@ -1,6 +1,5 @@
 """A model to be examined: all that an evaluation may know of it, how much it may spend, and how fast things go here."""
 
-import copy
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
@@ -8,6 +7,7 @@ from dataclasses import dataclass, field, replace
 from torch import nn
 
 from .data import Split
+from .distributed import copied
 from .errors import SettingError
 from .methods.method import Method
 from .modes import training
@@ -76,7 +76,7 @@ class Pace:
     def of(cls, exam: Exam) -> "Pace":
         """Measures both on a copy."""
         model, batch = (
-            copy.deepcopy(exam.model),
+            copied(exam.model),
             replace(exam.split.retain, ids=exam.split.retain.ids[: exam.batch_size]),
         )
         loss = exam.problem.loss

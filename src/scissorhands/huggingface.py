@@ -1,14 +1,19 @@
 """Hugging Face image classifiers, wrapped so that they take raw images and return scores like any other model."""
 
+import errno
 import json
+import os
 from logging import getLogger
 from pathlib import Path
 from typing import Any
 
+import torch
 import torch.nn.functional as F
+from safetensors import SafetensorError
 from torch import Tensor, nn
 
-from .errors import ModelError, listed
+from .distributed import fill, first, hollow, local, part, sharded, spread, world_size, write
+from .errors import FailedError, ModelError, listed
 from .networks import Normalise, unit
 
 
@@ -46,12 +51,6 @@ class HuggingFaceClassifier(nn.Module):
     def reset_parameters(self) -> None:
         """Draws all weights anew, as `transformers` does for a model without weights, in place."""
         self.model.load_state_dict(type(self.model)(self.model.config).state_dict())
-
-    def save(self, folder: Path) -> None:
-        """Writes the folder that `from_pretrained` reads."""
-        self.model.save_pretrained(folder, safe_serialization=True)
-        if self.preprocessing:
-            (folder / "preprocessor_config.json").write_text(json.dumps(self.preprocessing, indent=2) + "\n")
 
 
 _MODES = {2: "bilinear", 3: "bicubic"}  # Pillow's numbers for ways to resize
@@ -135,6 +134,45 @@ def load(name: str, classes: int | None = None) -> HuggingFaceClassifier:
         raise ModelError(f"the preprocessing of '{name}' is not understood: {type(error).__name__}: {error}") from None
 
 
+def opened(folder: Path, device: torch.device) -> HuggingFaceClassifier:
+    """The classifier in a folder, on a device. Of many processes each reads its part, where the names in the files are
+    those in the model; where `transformers` renames them, each reads all of it first.
+    """
+    if world_size() == 1:
+        return load(str(folder)).to(device)
+    from transformers import AutoConfig, AutoModelForImageClassification
+
+    try:
+        config = AutoConfig.from_pretrained(folder, trust_remote_code=False)
+        with hollow():
+            model = AutoModelForImageClassification.from_config(config).to(config.dtype or torch.float32)
+        classifier = HuggingFaceClassifier(model, _preprocessing(str(folder)))
+        spread(classifier, device)
+        if fill(model, sorted(folder.glob("*.safetensors"))) == ([], []):
+            return classifier
+    except Exception:  # whatever is wrong, the ordinary way says it better
+        pass
+    classifier = load(str(folder))
+    spread(classifier, device)
+    return classifier
+
+
+def save(classifier: HuggingFaceClassifier, folder: Path) -> None:
+    """Writes the folder that `from_pretrained` reads."""
+    try:
+        if sharded(classifier):
+            first(lambda: classifier.model.config.save_pretrained(folder))
+            write(classifier.model, folder / "model.safetensors")
+        else:
+            classifier.model.save_pretrained(folder, safe_serialization=True)
+    except SafetensorError as error:
+        if "os error 28" in str(error) or "os error 122" in str(error):
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC)) from None
+        raise FailedError(f"the weights cannot be written: {error}") from None
+    if text := classifier.preprocessing and json.dumps(classifier.preprocessing, indent=2) + "\n":
+        first(lambda: (folder / "preprocessor_config.json").write_text(text))
+
+
 def restart(model: nn.Module, name: str) -> None:
     """Takes over the weights of a pretrained classifier, all but a head of another size, in place."""
     if not isinstance(model, HuggingFaceClassifier):
@@ -142,7 +180,10 @@ def restart(model: nn.Module, name: str) -> None:
     own, given = model.model.state_dict(), load(name, model.model.config.num_labels).model.state_dict()
     if own.keys() != given.keys():
         raise ModelError(f"'{name}' is another architecture than the model's.")
-    model.model.load_state_dict({key: given[key] if given[key].shape == own[key].shape else own[key] for key in own})
+    with torch.no_grad():
+        for key, value in own.items():
+            if value.shape == given[key].shape:
+                local(value).copy_(part(given[key], value))
 
 
 def _require_whole(name: str, info: dict[str, Any]) -> None:

@@ -2,7 +2,8 @@
 
 import platform
 import warnings
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from contextlib import closing
 from dataclasses import dataclass, field, replace
 from importlib.metadata import version
 from pathlib import Path
@@ -12,9 +13,10 @@ import torch
 from torch import nn
 
 from . import models, runs
-from .cost import measured
+from .cost import Cost, measured
 from .data import Split, held_out, split
-from .errors import DataError, FailedError, ModelError, NoReferenceError, SettingError
+from .distributed import agreed, own_device, spread, state, world_size
+from .errors import DataError, FailedError, ModelError, NoReferenceError, RunError, SettingError
 from .evaluate import Scores, accuracies, examine, judge, measure, outputs
 from .evidence import due
 from .exam import Exam
@@ -24,35 +26,43 @@ from .metrics import METRICS
 from .models import Blueprint
 from .modes import evaluating
 from .problem import Log, Problem, ignore, trainable
+from .progress import CHECKPOINTS, Progress
 from .randomness import seeded
 from .records import Part
-from .runs import Result, Run
+from .runs import Journal, Result, Run
 from .saliency import gradients
 from .settings import Settings
 from .sources import Data, Source
 from .train import Training
 
+_CPU = torch.device("cpu")
+
 
 @dataclass(frozen=True)
 class Place:
-    """Where a job computes, from which seed, and where its run goes."""
+    """Where a job computes, from which seed, and where its run goes.
+
+    `checkpoint` is how many seconds pass between two checkpoints. With `resume` it goes on with what was begun there.
+    """
 
     folder: Path
     overwrite: bool = False
     seed: int = 0
     device: str = "auto"
+    checkpoint: float = 600.0
+    resume: bool = False
 
     def torch_device(self) -> torch.device:
         """The device; `auto` is the accelerator if there is one."""
         if self.device == "auto":
-            return torch.accelerator.current_accelerator(check_available=True) or torch.device("cpu")
+            return own_device(torch.accelerator.current_accelerator(check_available=True) or torch.device("cpu"))
         try:
             with warnings.catch_warnings(action="ignore"):
                 device = torch.device(self.device)
                 torch.zeros(1, device=device).item()
         except (RuntimeError, AssertionError, NotImplementedError, ImportError):
             raise SettingError(f"there is no device '{self.device}' here.") from None
-        return device
+        return own_device(device)
 
 
 @dataclass(frozen=True)
@@ -65,13 +75,13 @@ class Subject:
     run: Run | None
 
     @classmethod
-    def load(cls, source: str, factory: str | None) -> "Subject":
+    def load(cls, source: str, factory: str | None, device: torch.device = _CPU) -> "Subject":
         """The model in a model folder, in a run folder, or on the hub."""
         folder = Path(source)
         run = runs.read(folder) if runs.is_run(folder) else None
         if run and not (folder / "model").is_dir():
             raise ModelError(f"{source} is a run without a model; name the run or folder that holds the model.")
-        model, blueprint = models.load(folder / "model" if run else source, factory)
+        model, blueprint = models.load(folder / "model" if run else source, factory, device)
         return cls(source, model, blueprint, run)
 
     def data(self, given: Source | None) -> Source:
@@ -119,8 +129,18 @@ def train(
 ) -> Run:
     """Trains a model, all but the records that are held out as unseen."""
     device = place.torch_device()
-    with runs.writing(place.folder, place.overwrite) as work:
+    with runs.writing(place.folder, place.overwrite, place.resume) as work:
         data = source.load()
+        asked = {
+            "model": model,
+            "arguments": dict(arguments),
+            "data": source.to_dict(),
+            "training": training.to_dict(),
+            "holdout": holdout,
+            "split_seed": split_seed,
+            "fingerprint": data.train.fingerprint,
+        }
+        runs.begin(work, _asked("train", asked, place))
         with seeded(place.seed, "model"):
             built, blueprint = models.create(model, data.train, arguments)
         models.require_fit(built, data.train)
@@ -130,10 +150,10 @@ def train(
         if len(trained) == 0:
             raise DataError("'holdout' leaves nothing to train on.")
         problem = Problem(Part(data.train, everything[:0]), trained, seed=place.seed, augment=data.augment)
-        built.to(device)
-        _warm_up(built, problem)
-        with runs.logging_to(work, log) as keep, measured(device) as cost:
-            training.fit(built, problem, keep)
+        built = spread(built, device)
+        cost = _carried_out(
+            "train", lambda case, keep: training.fit(built, case, keep), built, problem, work, place, log
+        )
         parts = {"retain": trained, "unseen": Part(data.train, unseen), "test": _all(data.test)}
         parts = {name: part for name, part in parts.items() if len(part)}
         counts = {name: len(part) for name, part in parts.items()}
@@ -164,15 +184,27 @@ def scrub(
     kind = find(method)
     chosen = kind.make({**_recipe(kind, subject.run), **values})
     device = place.torch_device()
-    with runs.writing(place.folder, place.overwrite) as work:
+    with runs.writing(place.folder, place.overwrite, place.resume) as work:
         case = _case(subject, request, place)
-        model = subject.model.to(device)
+        model = spread(subject.model, device)
+        asked = {
+            "model": str(Path(subject.source).absolute()) if Path(subject.source).exists() else subject.source,
+            "forget": request.forget.text,
+            "data": request.data.to_dict() if request.data else {},
+            "split_seed": request.split_seed,
+            "unseen": request.unseen,
+            "method": method,
+            "settings": chosen.to_dict(),
+            "weights": models.fingerprint(model),
+            "manifest": case.split.manifest,
+        }
+        runs.begin(work, _asked("scrub", asked, place))
         problem = case.split.problem(seed=place.seed, augment=case.data.augment)
         before = accuracies(model, {"retain": case.split.retain, "forget": case.split.forget})
-        _warm_up(model, problem)
-        with runs.logging_to(work, log) as keep, measured(device) as cost:
-            chosen.scrub(model, problem, keep)
-        if not all(bool(torch.isfinite(p).all()) for p in model.parameters()):
+        cost = _carried_out(
+            "scrub", lambda case, keep: chosen.scrub(model, case, keep), model, problem, work, place, log
+        )
+        if agreed(not all(bool(torch.isfinite(x).all()) for x in state(model).values())):
             raise FailedError(f"{method} left weights that are not numbers: it diverged, so nothing was written.")
         scores, evidence = examine(Exam(model, case.split), outputs(model, case.split.parts()))
         models.save(model, subject.blueprint, work / "model")
@@ -188,12 +220,63 @@ def scrub(
     return runs.read(place.folder)
 
 
+def resume(verb: str, folder: Path, factory: str | None = None, log: Log = ignore) -> Run:
+    """Goes on with a run that was begun and not finished, to the end that it would have had."""
+    if not runs.unfinished(folder).is_dir():
+        state = "is finished" if runs.is_run(folder) else "was not begun"
+        raise RunError(f"{folder} {state}, so there is nothing to resume.")
+    asked = runs.begun(runs.unfinished(folder))
+    try:
+        if asked["verb"] != verb:
+            again = f"scissorhands {asked['verb']} --resume {folder}"
+            raise RunError(f"{folder} was begun by '{asked['verb']}': go on with '{again}'.")
+        torch.set_num_threads(asked["threads"])  # the same bits need the same order of sums
+        where = {name: asked[name] for name in ("overwrite", "seed", "device", "checkpoint")}
+        place = Place(folder, **where, resume=True)
+        source = Source.make(asked["data"]) if asked["data"] else None
+        if verb == "train" and source:
+            training = Training.make(asked["training"])
+            rest = asked["holdout"], place, asked["split_seed"], log
+            return train(asked["model"], asked["arguments"], source, training, *rest)
+        request = Request(Forget(asked["forget"]), source, asked["split_seed"], asked["unseen"])
+        subject = Subject.load(asked["model"], factory, place.torch_device())
+        return scrub(subject, request, asked["method"], asked["settings"], place, log)
+    except (KeyError, TypeError) as error:
+        raise RunError(f"{folder} was begun by another version of scissorhands: {error}.") from None
+
+
+def _asked(verb: str, what: Mapping[str, Any], place: Place) -> dict[str, Any]:
+    """All that a run depends on, to begin it with, and to compare with when it goes on."""
+    where = {name: getattr(place, name) for name in ("overwrite", "seed", "device", "checkpoint")}
+    return {"verb": verb, **what, **where, "world_size": world_size(), "threads": torch.get_num_threads()}
+
+
+def _carried_out(
+    verb: str,
+    work: Callable[[Problem, Log], None],
+    model: nn.Module,
+    problem: Problem,
+    folder: Path,
+    place: Place,
+    log: Log,
+) -> Cost:
+    """Does the work on the model and says what it cost; what it logs and its checkpoints go to the folder."""
+    _warm_up(model, problem)
+    progress = Progress(folder / CHECKPOINTS, place.checkpoint, again=f"scissorhands {verb} --resume {place.folder}")
+    with closing(Journal(folder / runs.LOG, log, progress.written)) as journal:
+        progress.journal = journal
+        with progress.listening(), measured(place.torch_device()) as cost:
+            work(replace(problem, progress=progress), journal)
+    cost.seconds += progress.credit
+    return cost
+
+
 def score(subject: Subject, request: Request, place: Place, reference: Run | None = None) -> Run:
     """Scores a model as it is: what it knows of the records that someone wants forgotten."""
     device = place.torch_device()
     with runs.writing(place.folder, place.overwrite) as work:
         case = _case(subject, request, place)
-        model = subject.model.to(device)
+        model = spread(subject.model, device)
         scores, evidence = examine(Exam(model, case.split), outputs(model, case.split.parts()))
         made = subject.run.result if subject.run else Result(scores)
         scrubbed = subject.run is not None and subject.run.record["verb"] == "scrub"
@@ -304,7 +387,7 @@ def _about(verb: str, seed: int, device: torch.device) -> dict[str, Any]:
         "verb": verb,
         "seed": seed,
         "device": str(device),
-        "world_size": 1,
+        "world_size": world_size(),
         "threads": torch.get_num_threads(),
         "versions": {name: version(name) for name in ("scissorhands", "torch", "datasets", "scikit-learn")}
         | {"python": platform.python_version()},

@@ -1,10 +1,8 @@
 """Building, loading and saving models. A model folder holds config.json and model.safetensors; loading is strict."""
 
-import errno
 import hashlib
 import importlib
 import json
-import os
 import sys
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -13,17 +11,18 @@ from typing import Any
 
 import torch
 from safetensors import SafetensorError
-from safetensors.torch import load_model, save_model
 from torch import nn
 
 from . import huggingface
-from .errors import FailedError, ModelError, did_you_mean, listed
+from .distributed import fill, first, hollow, spread, whole, write
+from .errors import ModelError, did_you_mean, listed
 from .modes import evaluating
 from .networks import NETWORKS, Normalise
 from .problem import on_device
 from .records import Records
 
 WEIGHTS = "model.safetensors"
+_CPU = torch.device("cpu")
 _PICKLES = (".bin", ".pt", ".pth", ".ckpt", ".pkl")
 
 
@@ -68,29 +67,29 @@ def create(name: str, records: Records, arguments: Mapping[str, Any]) -> tuple[n
     return model, blueprint
 
 
-def load(folder: str | Path, factory: str | None = None) -> tuple[nn.Module, Blueprint]:
-    """The model in a folder, or a Hugging Face classifier by name.
+def load(folder: str | Path, factory: str | None = None, device: torch.device = _CPU) -> tuple[nn.Module, Blueprint]:
+    """The model in a folder, or a Hugging Face classifier by name, on a device; each of many processes reads its part.
 
     A folder whose model is built by someone's code is loaded only if that code is named as `factory`: a file that one
     was sent must not decide what runs.
     """
     folder = Path(folder).expanduser()
     if not folder.exists() and len(folder.parts) == 2 and not folder.is_absolute() and not folder.parent.exists():
-        return huggingface.load(str(folder)), Blueprint(str(folder))
+        return spread(huggingface.load(str(folder)), device), Blueprint(str(folder))
     config = _config(folder)
     _refuse_pickles(folder)
     if "model_type" in config:
-        return huggingface.load(str(folder)), Blueprint(str(folder))
+        return huggingface.opened(folder, device), Blueprint(str(folder))
     blueprint = _blueprint(folder, config, factory)
-    model = blueprint.build()
+    with hollow():
+        model = blueprint.build()
+    model = spread(model, device)
     try:
-        missing, unexpected = load_model(model, folder / WEIGHTS, strict=False)
+        missing, unexpected = fill(model, [folder / WEIGHTS])
     except (SafetensorError, OSError) as error:
         raise ModelError(f"{folder / WEIGHTS} is not a readable safetensors file: {error}.") from None
-    except RuntimeError as error:
-        raise ModelError(
-            f"the weights in {folder} do not fit its config.json: {str(error).splitlines()[-1].strip()}"
-        ) from None
+    except ModelError as error:
+        raise ModelError(f"the weights in {folder} do not fit its config.json: {error}") from None
     if missing or unexpected:
         what = f"{'missing' if missing else 'unexpected'}: {listed(sorted(missing or unexpected), 3)}"
         raise ModelError(f"the weights in {folder} do not fit its config.json; {what}.")
@@ -99,18 +98,13 @@ def load(folder: str | Path, factory: str | None = None) -> tuple[nn.Module, Blu
 
 def save(model: nn.Module, blueprint: Blueprint, folder: Path) -> None:
     """Writes the model in the format it came in."""
-    folder.mkdir(parents=True)
-    try:
-        if isinstance(model, huggingface.HuggingFaceClassifier):
-            model.save(folder)
-            return
-        config = {"model": blueprint.name, "arguments": dict(blueprint.arguments)}
-        (folder / "config.json").write_text(json.dumps(config, indent=2) + "\n")
-        save_model(model, str(folder / WEIGHTS))
-    except SafetensorError as error:
-        if "os error 28" in str(error) or "os error 122" in str(error):
-            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC)) from None
-        raise FailedError(f"the weights cannot be written: {error}") from None
+    first(lambda: folder.mkdir(parents=True))
+    if isinstance(model, huggingface.HuggingFaceClassifier):
+        huggingface.save(model, folder)
+        return
+    config = {"model": blueprint.name, "arguments": dict(blueprint.arguments)}
+    first(lambda: (folder / "config.json").write_text(json.dumps(config, indent=2) + "\n"))
+    write(model, folder / WEIGHTS)
 
 
 def named_object(name: str) -> Any:
@@ -129,7 +123,7 @@ def fingerprint(model: nn.Module) -> str:
     digest = hashlib.sha256()
     for name, value in model.state_dict().items():
         digest.update(f"{name} {value.dtype} {tuple(value.shape)}".encode())
-        digest.update(value.detach().cpu().contiguous().reshape(-1).view(torch.uint8).numpy().tobytes())
+        digest.update(whole(value).cpu().contiguous().reshape(-1).view(torch.uint8).numpy().tobytes())
     return digest.hexdigest()[:16]
 
 

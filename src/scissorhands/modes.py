@@ -7,6 +7,8 @@ from torch import Tensor, nn
 from torch.nn.modules.batchnorm import _BatchNorm
 from torch.nn.modules.instancenorm import _InstanceNorm
 
+from .distributed import queue
+
 
 @contextmanager
 def _mode(model: nn.Module, training: bool) -> Iterator[None]:
@@ -31,7 +33,7 @@ def training(model: nn.Module) -> AbstractContextManager[None]:
 
 def able_to_train(model: nn.Module, batch: tuple[Tensor, Tensor]) -> AbstractContextManager[None]:
     """The mode for a training step on the batch: a single record cannot be normalised by itself, so it is evaluated."""
-    return evaluating(model) if len(batch[1]) == 1 else nullcontext()
+    return evaluating(model) if queue(len(batch[1]))[1] == 1 else nullcontext()
 
 
 @contextmanager

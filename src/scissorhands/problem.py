@@ -1,7 +1,7 @@
 """A Problem: all that a method may see. It holds no test data, so a method cannot peek at any."""
 
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from fnmatch import fnmatchcase
 from typing import Any
 
@@ -9,7 +9,9 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from .distributed import mine, over_all
 from .errors import ModelError, SettingError
+from .progress import Progress
 from .randomness import generator
 from .records import Augment, Batch, Part
 
@@ -39,6 +41,8 @@ class Problem:
     """What to forget, what to retain, and the loss that says how well the model does on a batch of either.
 
     `loss` is a mean over the batch. `unseen` are records that the model was never trained on, where there are any.
+    `augment` changes each record by itself; `progress` is how far the run is. Of many processes each has a share of
+    every batch, and the loss is over all.
     """
 
     forget: Part
@@ -47,6 +51,10 @@ class Problem:
     loss: Loss = cross_entropy
     seed: int = 0
     augment: Augment | None = None
+    progress: Progress = field(default_factory=Progress)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "loss", over_all(self.loss))
 
     def batches(self, part: Part, size: int, *purpose: str | int) -> Iterator[Batch]:
         """One shuffled pass over the part, augmented; its order depends on the seed and the purpose alone.
@@ -56,8 +64,18 @@ class Problem:
         shuffled = part.ids[torch.randperm(len(part), generator=generator(self.seed, "shuffle", *purpose))]
         draw = generator(self.seed, "augment", *purpose)
         for ids in shuffled.split(_sizes(len(part), size)):
-            inputs, labels = part.records.fetch(ids)
-            yield (self.augment(inputs, draw) if self.augment else inputs), labels
+            own = mine(len(ids))
+            inputs, labels = part.records.fetch(ids[own])
+            yield (self._augmented(inputs, own, len(ids), draw) if self.augment else inputs), labels
+
+    def _augmented(self, inputs: Tensor, own: slice, count: int, draw: torch.Generator) -> Tensor:
+        """This process's records of a batch, augmented by the random numbers that they get with one process."""
+        assert self.augment
+        if len(inputs) < count:
+            batch = inputs.new_zeros(count, *inputs.shape[1:])
+            batch[own] = inputs
+            return self.augment(batch, draw)[own]
+        return self.augment(inputs, draw)
 
     def steps(self, part: Part, size: int) -> int:
         """How many batches one pass has."""

@@ -10,16 +10,18 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor
 
+from .distributed import total
+
 Gradients = Sequence[Tensor]
 
 
 def inner(a: Gradients, b: Gradients) -> Tensor:
-    """The inner product of two gradients.
+    """The inner product of two gradients, over the parts that all processes hold.
 
     >>> inner([torch.tensor([1.0, 2.0])], [torch.tensor([3.0, 4.0])])
     tensor(11.)
     """
-    return torch.stack([torch.dot(x.reshape(-1), y.reshape(-1)) for x, y in zip(a, b, strict=True)]).sum()
+    return total(torch.stack([torch.dot(x.reshape(-1), y.reshape(-1)) for x, y in zip(a, b, strict=True)]).sum())
 
 
 def overlap(gradient: Gradients, forget: Gradients) -> float:

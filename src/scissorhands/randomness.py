@@ -1,7 +1,7 @@
 """Random numbers by purpose: one seed for a run, one independent stream for each thing that draws from it."""
 
 import hashlib
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 
 import torch
@@ -22,6 +22,21 @@ def key(seed: int, *purpose: str | int) -> int:
 def generator(seed: int, *purpose: str | int) -> torch.Generator:
     """A CPU generator for one purpose."""
     return torch.Generator().manual_seed(key(seed, *purpose))
+
+
+def snapshot() -> dict[str, torch.Tensor]:
+    """The state of PyTorch's global generators, which layers draw from."""
+    found = {"cpu": torch.get_rng_state()}
+    if torch.cuda.is_available():
+        found["cuda"] = torch.cuda.get_rng_state()
+    return found
+
+
+def restore(kept: Mapping[str, torch.Tensor]) -> None:
+    """Sets PyTorch's global generators to a state that was kept."""
+    torch.set_rng_state(kept["cpu"])
+    if "cuda" in kept:
+        torch.cuda.set_rng_state(kept["cuda"])
 
 
 @contextmanager

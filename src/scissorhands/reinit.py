@@ -1,17 +1,18 @@
 """Drawing chosen weights anew.
 
-A draw is made for the parameter's full shape from a generator keyed by the seed and the parameter's name, so that
-which other parameters are drawn, and where, changes nothing.
+A draw is made for the parameter's full shape from a generator keyed by the seed and the parameter's name, and each
+process takes its part. So it changes nothing which other parameters are drawn, or by how many processes.
 """
 
 import copy
 import math
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 
 import torch
 from torch import Tensor, nn
 from torch.nn.modules.batchnorm import _NormBase
 
+from .distributed import local, part, plain, queue, tangible, unsharded
 from .errors import ModelError
 from .randomness import generator, key, seeded
 
@@ -38,40 +39,51 @@ def without_norms(model: nn.Module, parameters: Mapping[str, nn.Parameter]) -> d
 
 def reinitialise(model: nn.Module, masks: Iterable[tuple[str, Tensor]], init: str, seed: int) -> int:
     """Draws the marked weights anew, in place, and returns how many there were."""
-    parameters, owner = dict(model.named_parameters()), owners(model)
+    parameters, owner = dict(model.named_parameters()), owners(plain(model))
     drawn = 0
     with torch.no_grad():
         for name, mask in masks:
-            fresh = INITS[init](owner[name], name, parameters[name], seed)
-            parameters[name].copy_(torch.where(mask, fresh, parameters[name]))
+            weight = local(parameters[name])
+            fresh = part(INITS[init](owner[name], name, parameters[name], seed), parameters[name])
+            weight.copy_(torch.where(mask, fresh.to(weight), weight))
             drawn += int(mask.sum())
-    return drawn
+    return queue(drawn)[1]
 
 
 def reset(model: nn.Module, seed: int) -> None:
     """Draws the whole model anew, in place, each layer in its own way; frozen weights stay."""
-    frozen = {p: p.detach().clone() for p in model.parameters() if not p.requires_grad}
+    frozen = {p: local(p).detach().clone() for p in model.parameters() if not p.requires_grad}
     with seeded(seed, "reset"):
-        _reset(model, "the model")
+        for name in list(_layers(plain(model))):
+            with unsharded(model, name) as layer:
+                _draw(layer, name)
     with torch.no_grad():
         for parameter, value in frozen.items():
-            parameter.copy_(value)
+            local(parameter).copy_(value)
 
 
-def _reset(module: nn.Module, name: str) -> None:
-    if own := _own_reset(module):
-        own()
+def _layers(module: nn.Module, name: str = "") -> Iterator[str]:
+    """The names of the outermost modules that draw themselves anew, or hold a weight themselves."""
+    if _own_reset(module) or next(module.parameters(recurse=False), None) is not None:
+        yield name
         return
-    if next(module.parameters(recurse=False), None) is not None:
-        raise ModelError(f"{name} ({type(module).__name__}) cannot be drawn anew: give it a method reset_parameters().")
     for child, inner in module.named_children():
-        _reset(inner, child)
+        yield from _layers(inner, f"{name}.{child}" if name else child)
 
 
-def _own_reset(module: nn.Module) -> Callable[[], None] | None:
+def _draw(layer: nn.Module, name: str) -> None:
+    """Draws all weights of a layer anew, in place."""
+    own = _own_reset(layer)
+    if own is None:
+        what = f"{name or 'the model'} ({type(layer).__name__})"
+        raise ModelError(f"{what} cannot be drawn anew: give it a method reset_parameters().")
+    own()
+
+
+def _own_reset(layer: nn.Module) -> Callable[[], None] | None:
     """The layer's own initialisation; PyTorch's attention layers keep theirs under a private name."""
     for name in ("reset_parameters", "_reset_parameters"):
-        if callable(found := getattr(module, name, None)):
+        if callable(found := getattr(layer, name, None)):
             return found  # type: ignore[no-any-return]
     return None
 
@@ -79,33 +91,33 @@ def _own_reset(module: nn.Module) -> Callable[[], None] | None:
 def _bound(module: nn.Module, parameter: Tensor) -> float:
     """1/√(how many inputs a unit has), the bound that PyTorch's own layers use for weights and biases."""
     weight = max(module.parameters(recurse=False), key=lambda p: p.dim()) if parameter.dim() < 2 else parameter
-    return 1 / math.sqrt(max(1, weight[0].numel()))
+    return 1 / math.sqrt(max(1, weight.shape[1:].numel()))
 
 
 def _uniform(module: nn.Module, name: str, parameter: Tensor, seed: int) -> Tensor:
     bound = _bound(module, parameter)
     draw = torch.rand(parameter.shape, generator=generator(seed, "reinit", name), dtype=torch.float64)
-    return draw.mul_(2 * bound).sub_(bound).to(parameter)
+    return draw.mul_(2 * bound).sub_(bound)
 
 
 def _normal(module: nn.Module, name: str, parameter: Tensor, seed: int) -> Tensor:
     """The normal distribution with the variance of the uniform one."""
     draw = torch.randn(parameter.shape, generator=generator(seed, "reinit", name), dtype=torch.float64)
-    return draw.mul_(_bound(module, parameter) / math.sqrt(3)).to(parameter)
+    return draw.mul_(_bound(module, parameter) / math.sqrt(3))
 
 
 def _zero(module: nn.Module, name: str, parameter: Tensor, seed: int) -> Tensor:
-    return torch.zeros_like(parameter)
+    return torch.zeros(parameter.shape)
 
 
 def _one(module: nn.Module, name: str, parameter: Tensor, seed: int) -> Tensor:
-    return torch.ones_like(parameter)
+    return torch.ones(parameter.shape)
 
 
 def _layer(module: nn.Module, name: str, parameter: Tensor, seed: int) -> Tensor:
-    twin = copy.deepcopy(module)
+    twin = tangible(copy.deepcopy(module), parameter.device)
     with seeded(key(seed, "reinit", name)):
-        _reset(twin, name)
+        _draw(twin, name)
     return dict(twin.named_parameters())[name.rpartition(".")[2]].detach()
 
 

@@ -3,7 +3,6 @@
 Each looks at a copy, and leaves the model as it was.
 """
 
-import copy
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -12,6 +11,7 @@ from dataclasses import replace
 import torch
 from torch import Tensor, nn
 
+from .distributed import copied, gathered
 from .errors import ModelError
 from .metrics import Outputs, accuracy
 from .modes import evaluating
@@ -52,7 +52,7 @@ def probe(model: nn.Module, problem: Problem, others: Part, shots: int) -> tuple
 
 def reawaken(model: nn.Module, problem: Problem, batch_size: int, log: Log = ignore) -> Outputs:
     """What the model says of the forgotten records after a short training on retained data alone."""
-    pupil = copy.deepcopy(model)
+    pupil = copied(model)
     some = problem.sample(problem.retain, min(1.0, MOST / len(problem.retain)), "reawaken")
     descend(pupil, problem, some, phase="reawaken", log=log, **replace(SOON, batch_size=batch_size).to_dict())
     return predict(pupil, problem.forget)
@@ -60,7 +60,7 @@ def reawaken(model: nn.Module, problem: Problem, batch_size: int, log: Log = ign
 
 def few_shot(model: nn.Module, problem: Problem, shots: int, batch_size: int, log: Log = ignore) -> Outputs:
     """What the model says of the other forgotten records after a short training on a few records of every label."""
-    pupil = copy.deepcopy(model)
+    pupil = copied(model)
     shown, rest = _shots(problem, shots, 0)
     forgotten = replace(problem.forget, ids=problem.forget.ids[shown])
     retained = replace(
@@ -77,7 +77,7 @@ def relearn(model: nn.Module, problem: Problem, wanted: float, batch_size: int, 
 
     As in the paper the learning rate is 0.001; it goes on for as many epochs as `most`.
     """
-    pupil = copy.deepcopy(model)
+    pupil = copied(model)
     found: list[float] = []
 
     def reached() -> bool:
@@ -97,7 +97,8 @@ def features(model: nn.Module, part: Part, batch_size: int = 512) -> Tensor:
     with evaluating(model), torch.inference_mode(), _inputs_of([head]) as given:
         for inputs, _ in part.batches(batch_size):
             model(on_device(model, inputs))
-    return torch.cat([values.cpu() for _, values in given]).float()
+    sizes = [len(ids) for ids in part.ids.split(batch_size)]
+    return torch.cat([gathered(x.cpu(), size) for (_, x), size in zip(given, sizes, strict=True)]).float()
 
 
 def _head(model: nn.Module, part: Part) -> nn.Linear:

@@ -1,14 +1,15 @@
 """A run folder: run.toml says what was done, log.jsonl how it went, model/ what came out, scores.json what it is worth,
 evidence.safetensors what the scores were computed from, and gradcam/ where the model looks.
 
-A run is written beside its place and renamed into it when it is complete, so a folder that exists is whole.
+A run is written beside its place and renamed into it when it is complete, so a folder that exists is whole. One that
+was killed is still there under a hidden name, with begun.toml to say what was asked, and may hold checkpoints.
 """
 
 import errno
+import fcntl
 import json
 import os
 import shutil
-import tempfile
 import tomllib
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
@@ -19,14 +20,17 @@ from typing import Any
 from safetensors import SafetensorError
 from safetensors.torch import load_file, save_file
 
-from .errors import FailedError, RunError
+from .distributed import first, rank
+from .errors import FailedError, LostError, RunError, ScissorhandsError, StoppedError
 from .evaluate import Scores
 from .evidence import from_tensors, to_tensors
 from .metrics import Evidence
 from .problem import Log
+from .progress import ABOUT, CHECKPOINTS
 from .settings import to_toml
 
 EVIDENCE = "evidence.safetensors"
+BEGUN, LOG = "begun.toml", "log.jsonl"
 _FULL = (errno.ENOSPC, errno.EDQUOT)
 
 
@@ -120,12 +124,15 @@ def is_run(folder: Path) -> bool:
 
 def read(folder: Path) -> Run:
     """The run in a folder."""
+    if not folder.is_dir() and resumable(folder):
+        verb = begun(unfinished(folder)).get("verb", "scrub")
+        raise RunError(f"{folder} is not finished. Go on with 'scissorhands {verb} --resume {folder}'.")
     if not folder.is_dir():
         raise RunError(f"there is no run folder '{folder}'.")
     if not is_run(folder):
         raise RunError(f"{folder} is no run folder: it has no run.toml.")
     if not (folder / "scores.json").is_file():
-        raise RunError(f"{folder} has no scores.json: the run did not finish. Run it again with --overwrite.")
+        raise RunError(f"{folder} has no scores.json: it was damaged. Run it again with --overwrite.")
     try:
         record = tomllib.loads((folder / "run.toml").read_text(encoding="utf-8"))
         _require(record)
@@ -145,35 +152,111 @@ def _require(record: Mapping[str, Any]) -> None:
 
 
 @contextmanager
-def writing(folder: Path, overwrite: bool) -> Iterator[Path]:
-    """A folder to write into, which takes the place of `folder` when the block ends, and vanishes when it fails."""
+def writing(folder: Path, overwrite: bool, resume: bool = False) -> Iterator[Path]:
+    """A folder to write into, which takes the place of `folder` when the block ends, and vanishes when it fails.
+
+    It stays if it holds a checkpoint from which the work can go on.
+    """
     folder = folder.absolute()
+    made, lock = first(lambda: _prepared(folder, overwrite, resume))
+    work = unfinished(folder)
+    try:
+        yield work
+        first(lambda: _swap(work, folder))
+    except BaseException as error:
+        if rank() == 0 and not (resumable(folder) and _may_go_on(error)):
+            shutil.rmtree(work, ignore_errors=True)
+            _remove_empty(made)
+        if isinstance(error, OSError) and error.errno in _FULL:
+            left = (
+                "; it goes on from its last checkpoint with --resume" if resumable(folder) else "; nothing was written"
+            )
+            raise FailedError(f"the disk under {folder.parent} is full{left}.") from None
+        raise
+    finally:
+        if rank() == 0:
+            os.close(lock)
+
+
+def unfinished(folder: Path) -> Path:
+    """Where a run is written until it is complete."""
+    return folder.with_name(f".{folder.name}.unfinished")
+
+
+def resumable(folder: Path) -> bool:
+    """Whether a run was begun there that can go on from a checkpoint."""
+    return any((unfinished(folder) / CHECKPOINTS).glob(f"*/{ABOUT}"))
+
+
+def _may_go_on(error: BaseException) -> bool:
+    """Whether what ended a run may not happen again: anything but a mistake in what was asked."""
+    return isinstance(error, LostError | StoppedError) or not isinstance(error, ScissorhandsError)
+
+
+def _prepared(folder: Path, overwrite: bool, resume: bool) -> tuple[list[Path], int]:
+    """Makes the folder to write into, locked; returns the folders that were made above it, and the lock."""
     if len(os.fsencode(folder.name)) > 200:
         raise RunError(f"the name '{folder.name[:20]}…' is too long for a folder.")
     if folder.exists() and not overwrite:
         raise RunError(f"{folder} exists already. Choose another place, or replace it with --overwrite.")
     if folder.exists() and not (folder.is_dir() and _ours(folder)):
         raise RunError(f"{folder} is not a run folder, so --overwrite does not replace it.")
-    made = _make_parents(folder.parent)
+    made, work = _make_parents(folder.parent), unfinished(folder)
     try:
-        work = Path(tempfile.mkdtemp(prefix=f".{folder.name}.", dir=folder.parent))
-        work.chmod(0o777 & ~_umask())
+        work.mkdir(exist_ok=True)
+        lock = os.open(work, os.O_RDONLY)
     except OSError as error:
         _remove_empty(made)
         raise RunError(f"cannot write to {folder.parent}: {error.strerror}.") from None
     try:
-        yield work
-        _swap(work, folder)
-    except BaseException as error:
-        shutil.rmtree(work, ignore_errors=True)
-        _remove_empty(made)
-        if isinstance(error, OSError) and error.errno in _FULL:
-            raise FailedError(f"the disk under {folder.parent} is full; nothing was written.") from None
-        raise
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        os.close(lock)
+        raise RunError(f"{folder} is being written by another process.") from None
+    except OSError:
+        pass  # a file system without locks
+    if resume:
+        _clear(work, but=(CHECKPOINTS, BEGUN, LOG))
+    else:
+        if resumable(folder) and not overwrite:
+            os.close(lock)
+            raise RunError(f"{folder} was begun and not finished. Go on with --resume, or discard it with --overwrite.")
+        _clear(work)
+    return made, lock
+
+
+def _clear(folder: Path, but: tuple[str, ...] = ()) -> None:
+    for old in folder.iterdir():
+        if old.name not in but:
+            shutil.rmtree(old) if old.is_dir() else old.unlink()
+
+
+def begin(work: Path, asked: Mapping[str, Any]) -> None:
+    """Writes down what was asked; refused if the run was begun with something else."""
+    path = work / BEGUN
+    known = begun(work) if path.exists() else None
+    for name, value in asked.items() if known else ():
+        if known and known.get(name) != value:
+            what = f"'{name}' was {known.get(name)!r}, and is {value!r} now"
+            raise RunError(f"{work} was begun with something else: {what}. Start anew with --overwrite, or remove it.")
+    if known is None:
+        write_file(path, to_toml(asked))
+
+
+def begun(work: Path) -> dict[str, Any]:
+    """What was asked of a run that is not finished."""
+    try:
+        return tomllib.loads((work / BEGUN).read_text(encoding="utf-8"))
+    except (OSError, ValueError) as error:
+        raise RunError(f"{work / BEGUN} cannot be read: {error}.") from None
 
 
 def write_file(path: Path, content: str) -> None:
     """Writes a file by rename, so that it is whole or not there."""
+    first(lambda: _write_file(path, content))
+
+
+def _write_file(path: Path, content: str) -> None:
     part = path.with_name(f".{path.name}.{os.getpid()}")
     try:
         part.write_text(content, encoding="utf-8")
@@ -201,7 +284,10 @@ def write_result(folder: Path, result: Result) -> None:
 
 def write_evidence(folder: Path, evidence: Evidence) -> None:
     """Writes evidence.safetensors, by rename."""
-    path = folder / EVIDENCE
+    first(lambda: _write_evidence(folder / EVIDENCE, evidence))
+
+
+def _write_evidence(path: Path, evidence: Evidence) -> None:
     part = path.with_name(f".{path.name}.{os.getpid()}")
     try:
         save_file(to_tensors(evidence), part)
@@ -222,16 +308,35 @@ def read_evidence(folder: Path) -> dict[str, Any]:
         raise RunError(f"{path} cannot be read: {error}") from None
 
 
-@contextmanager
-def logging_to(work: Path, log: Log) -> Iterator[Log]:
-    """A log that also keeps every event as a line of log.jsonl."""
-    with (work / "log.jsonl").open("w", encoding="utf-8") as file:
+class Journal:
+    """A log that also keeps every event as a line of log.jsonl.
 
-        def keep(event: Mapping[str, Any]) -> None:
-            file.write(json.dumps(event) + "\n")
-            log(event)
+    Of a run that goes on, the lines up to `position` are there already, and are not written again.
+    """
 
-        yield keep
+    def __init__(self, path: Path, log: Log, known: int) -> None:
+        self.position, self._known, self._log = 0, known, log
+        self._file = path.open("ab") if rank() == 0 else None
+        if self._file:
+            self._file.truncate(known)
+
+    def __call__(self, event: Mapping[str, Any]) -> None:
+        line = (json.dumps(event) + "\n").encode()
+        if self._file and self.position >= self._known:
+            self._file.write(line)
+        self.position += len(line)
+        self._log(event)
+
+    def flush(self) -> None:
+        """Writes down what is still in memory."""
+        if self._file:
+            self._file.flush()
+            os.fsync(self._file.fileno())
+
+    def close(self) -> None:
+        """Ends the file."""
+        if self._file:
+            self._file.close()
 
 
 def _ours(folder: Path) -> bool:
@@ -258,7 +363,7 @@ def _remove_empty(folders: list[Path]) -> None:
 
 
 def _swap(work: Path, folder: Path) -> None:
-    """Renames the work into its place; what stood there is removed only after that."""
+    """Renames the work into its place; what stood there, and what only its making needed, is removed after that."""
     old = work.with_name(f"{work.name}.old")
     if folder.exists():
         folder.rename(old)
@@ -269,9 +374,5 @@ def _swap(work: Path, folder: Path) -> None:
             old.rename(folder)
         raise
     shutil.rmtree(old, ignore_errors=True)
-
-
-def _umask() -> int:
-    mask = os.umask(0)
-    os.umask(mask)
-    return mask
+    shutil.rmtree(folder / CHECKPOINTS, ignore_errors=True)
+    (folder / BEGUN).unlink(missing_ok=True)

@@ -4,7 +4,6 @@ A kept model is found again by a hash of the data, of the settings, of the weigh
 that trained it. When one of them changes it is trained anew.
 """
 
-import copy
 import hashlib
 import json
 import os
@@ -16,10 +15,10 @@ from pathlib import Path
 
 import torch
 from safetensors import SafetensorError
-from safetensors.torch import load_file, save_file
 from torch import nn
 
 from . import ensemble, huggingface, images, modes, networks, problem, randomness, records, reinit, train
+from .distributed import copied, fill, first, plain, state, whole, write
 from .errors import FailedError, ModelError
 from .problem import Log, Problem, ignore
 from .records import Augment, Part
@@ -85,10 +84,10 @@ class Teacher:
     def missing(self, parts: Sequence[Part]) -> int:
         """How many of these models are not kept yet."""
         places = (self._place(self._pupil(i), part, i) for i, part in enumerate(parts))
-        return sum(place is None or not place.exists() for place in places)
+        return sum(not _there(place) for place in places)
 
     def _pupil(self, number: int) -> nn.Module:
-        pupil = copy.deepcopy(self.model)
+        pupil = copied(self.model)
         reinit.reset(pupil, randomness.key(self.seed, "pupil", number))
         if self.start:
             huggingface.restart(pupil, self.start)
@@ -108,15 +107,17 @@ class Teacher:
         frozen = {name for name, p in pupil.named_parameters() if not p.requires_grad}
         for name, value in pupil.state_dict().items():
             digest.update(f"{name} {value.dtype} {tuple(value.shape)} {name in frozen}".encode())
-            digest.update(value.detach().cpu().contiguous().reshape(-1).view(torch.uint8).numpy().tobytes())
+            digest.update(whole(value).cpu().contiguous().reshape(-1).view(torch.uint8).numpy().tobytes())
         return self.folder / f"{digest.hexdigest()[:32]}.safetensors"
 
 
 def _built(model: nn.Module) -> str:
     """How the model is built: its layers, and what their attributes say."""
-    plain = (int, float, str, tuple)
-    said = [{k: v for k, v in vars(m).items() if k != "training" and isinstance(v, plain)} for m in model.modules()]
-    return f"{model!r} {said}"
+    simple = (int, float, str, tuple)
+    said = [
+        {k: v for k, v in vars(m).items() if k != "training" and isinstance(v, simple)} for m in plain(model).modules()
+    ]
+    return f"{plain(model)!r} {said}"
 
 
 def _code(model: nn.Module) -> str:
@@ -124,7 +125,7 @@ def _code(model: nn.Module) -> str:
 
     PyTorch's own code is known by its release.
     """
-    kinds = {base for module in model.modules() for base in type(module).__mro__ if base is not object}
+    kinds = {base for module in plain(model).modules() for base in type(module).__mro__ if base is not object}
     names = {kind.__module__ for kind in kinds if kind.__module__.partition(".")[0] != "torch"}
     digest = hashlib.sha256()
     for module in sorted({*_CODE, *(sys.modules[name] for name in names)}, key=lambda module: module.__name__):
@@ -137,17 +138,21 @@ def _code(model: nn.Module) -> str:
 
 def _recalled(pupil: nn.Module, place: Path | None) -> bool:
     """Whether the trained weights were there, and are now the pupil's."""
-    if place is None or not place.exists():
+    if place is None or not _there(place):
         return False
+    before = {name: value.clone() for name, value in state(pupil).items()}
     try:
-        kept = load_file(place)
-    except (SafetensorError, OSError):
-        return False  # damaged: it is trained anew, and replaced
-    own = pupil.state_dict()
-    if {name: value.shape for name, value in kept.items()} != {name: value.shape for name, value in own.items()}:
-        return False
-    pupil.load_state_dict(kept)
-    return True
+        if fill(pupil, [place]) == ([], []):
+            return True
+    except (SafetensorError, OSError, ModelError):
+        pass  # damaged: it is trained anew, and replaced
+    for name, value in state(pupil).items():
+        value.copy_(before[name])
+    return False
+
+
+def _there(place: Path | None) -> bool:
+    return place is not None and first(place.exists)
 
 
 def _make_room(places: Sequence[Path | None]) -> None:
@@ -162,10 +167,10 @@ def _make_room(places: Sequence[Path | None]) -> None:
 def _keep(pupil: nn.Module, place: Path | None) -> None:
     if place is None:
         return
-    part = place.with_suffix(f".{os.getpid()}")
+    part = place.with_suffix(f".{first(os.getpid)}")
     try:
-        save_file({name: value.detach().cpu().clone() for name, value in pupil.state_dict().items()}, part)
-        part.replace(place)
-    except (OSError, SafetensorError):  # a full disk: it is used all the same, and trained anew the next time
+        write(pupil, part)
+        first(lambda: part.replace(place))
+    except OSError:  # a full disk: it is used all the same, and trained anew the next time
         with suppress(OSError):
-            part.unlink(missing_ok=True)
+            first(lambda: part.unlink(missing_ok=True))

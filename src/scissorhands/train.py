@@ -8,14 +8,17 @@ from itertools import chain
 import torch
 from torch import Tensor, nn
 
+from .distributed import local, stream
 from .errors import FailedError
 from .modes import able_to_train, training
 from .problem import Log, Problem, ignore, trainable
 from .randomness import seeded
 from .records import Batch, Part
+from .saliency import gradients
 from .settings import Settings, at_least_one, below_one, non_negative, one_of, positive, setting
 
 Objective = Callable[[Batch, int], Tensor]
+Edit = Callable[[list[Tensor], int], None]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -38,7 +41,36 @@ def optimiser(
     parameters: Iterable[Tensor], *, lr: float, momentum: float, weight_decay: float
 ) -> torch.optim.Optimizer:
     """Stochastic gradient descent, as everywhere in the paper's classification experiments."""
-    return torch.optim.SGD(parameters, lr=lr, momentum=momentum, weight_decay=weight_decay)
+    return torch.optim.SGD(map(local, parameters), lr=lr, momentum=momentum, weight_decay=weight_decay)
+
+
+class Descent:
+    """Takes steps against a gradient, and remembers their momentum."""
+
+    def __init__(self, parameters: Iterable[Tensor], *, lr: float, momentum: float, weight_decay: float) -> None:
+        self._optimiser = optimiser(parameters, lr=lr, momentum=momentum, weight_decay=weight_decay)
+        self._weights: list[Tensor] = self._optimiser.param_groups[0]["params"]
+
+    def step(self, gradient: list[Tensor], lr: float | None = None) -> None:
+        """Changes the weights, in place, and uses the gradient up; with a learning rate, by that from now on."""
+        if lr is not None:
+            self._optimiser.param_groups[0]["lr"] = lr
+        for weight, slope in zip(self._weights, gradient, strict=True):
+            weight.grad = slope
+        gradient.clear()
+        self._optimiser.step()
+        self._optimiser.zero_grad()
+
+    def state(self) -> dict[str, Tensor]:
+        """The momentum, by the number of the weight."""
+        found = ((i, self._optimiser.state[weight].get("momentum_buffer")) for i, weight in enumerate(self._weights))
+        return {str(i): momentum for i, momentum in found if momentum is not None}
+
+    def load(self, kept: Mapping[str, Tensor]) -> None:
+        """Takes over a momentum that was kept, in place."""
+        for i, momentum in kept.items():
+            weight = self._weights[int(i)]
+            self._optimiser.state[weight]["momentum_buffer"] = torch.empty_like(weight).copy_(momentum)
 
 
 def scheduled(lr: float, schedule: str, epoch: int, epochs: int) -> float:
@@ -62,47 +94,36 @@ def descend(
     weight_decay: float,
     schedule: str = "constant",
     objective: Objective | None = None,
-    mask: Mapping[str, Tensor] | None = None,
+    edit: Edit | None = None,
     until: Callable[[], bool] | None = None,
     log: Log = ignore,
 ) -> None:
     """Minimises the objective (the problem's loss, if none is given), in place. Each epoch walks the parts in order.
 
-    It ends before its time when `until`, which is asked after every epoch, says so.
-
-    With a mask, the weights that it leaves out keep every bit: neither gradient nor decay nor momentum reaches them.
+    `edit` changes the gradient of a step, in place. It ends before its time when `until`, which is asked after every
+    epoch, says so.
     """
     objective = objective or (lambda batch, epoch: problem.loss(model, batch))
     parameters = trainable(model)
-    decay = 0.0 if mask else weight_decay
-    step = optimiser(parameters.values(), lr=lr, momentum=momentum, weight_decay=decay)
-    steps, done = epochs * sum(problem.steps(part, batch_size) for part in parts), 0
-    step.zero_grad()
+    descent = Descent(parameters.values(), lr=lr, momentum=momentum, weight_decay=weight_decay)
+    steps = epochs * sum(problem.steps(part, batch_size) for part in parts)
+    loop = problem.progress.loop(phase, model, descent)
     with training(model):
-        for epoch in range(epochs):
-            step.param_groups[0]["lr"] = scheduled(lr, schedule, epoch, epochs)
+        for epoch in loop.epochs(epochs):
+            rate = scheduled(lr, schedule, epoch, epochs)
             passes = (problem.batches(part, batch_size, phase, epoch, which) for which, part in enumerate(parts))
-            with seeded(problem.seed, phase, epoch):
-                for batch in chain.from_iterable(passes):
+            with seeded(problem.seed, phase, epoch, *stream()):
+                for batch in loop.rest(chain.from_iterable(passes)):
                     with able_to_train(model, batch):
                         loss = objective(batch, epoch)
-                    loss.backward()
-                    if mask:
-                        _mask_gradients(parameters, mask, weight_decay)
-                    step.step()
-                    step.zero_grad()
-                    done += 1
-                    log({"phase": phase, "epoch": epoch, "step": done, "steps": steps, "loss": finite(loss)})
+                    gradient = gradients(loss, parameters)
+                    if edit:
+                        edit(gradient, epoch)
+                    descent.step(gradient, rate)
+                    event = {"phase": phase, "epoch": epoch, "step": loop.done + 1, "steps": steps}
+                    log(event | {"loss": finite(loss)})
             if until and until():
                 return
-
-
-@torch.no_grad()
-def _mask_gradients(parameters: Mapping[str, nn.Parameter], mask: Mapping[str, Tensor], weight_decay: float) -> None:
-    """Adds the weight decay to the gradients and takes both out where the mask is off, in place."""
-    for name, parameter in parameters.items():
-        if parameter.grad is not None:
-            parameter.grad.add_(parameter, alpha=weight_decay).mul_(mask[name])
 
 
 def finite(loss: Tensor) -> float:

@@ -1,12 +1,14 @@
 """Boundary unlearning: shrink (BS) and expand (BE), both of one paper."""
 
-import copy
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import ClassVar
 
 import torch
 from torch import Tensor, nn
 
+from ..distributed import local, part, state, whole
 from ..errors import ModelError
 from ..modes import evaluating
 from ..problem import Log, Problem, ignore, on_device, trainable
@@ -32,10 +34,12 @@ class BoundaryShrink(Method):
     weight_decay: float = setting(5e-4, non_negative, "pull of every weight towards zero")
 
     def scrub(self, model: nn.Module, problem: Problem, log: Log = ignore) -> None:
-        original = copy.deepcopy(model)
+        original = {name: value.clone() for name, value in state(model).items()}
 
         def objective(batch: Batch, epoch: int) -> Tensor:
-            return problem.loss(model, (batch[0], nearest_wrong(original, problem, batch, self.fgsm)))
+            with exchanged(model, original):
+                labels = nearest_wrong(model, problem, batch, self.fgsm)
+            return problem.loss(model, (batch[0], labels))
 
         rest = {name: value for name, value in self.to_dict().items() if name != "fgsm"}
         descend(model, problem, problem.forget, phase="shrink", objective=objective, log=log, **rest)
@@ -67,9 +71,26 @@ class BoundaryExpand(Method):
         finally:
             setattr(parent, name, head)
         with torch.no_grad():
-            head.weight.copy_(wide.weight[:-1])
+            local(head.weight).copy_(part(wide.weight[:-1], head.weight))
             if head.bias is not None:
-                head.bias.copy_(wide.bias[:-1])
+                local(head.bias).copy_(part(wide.bias[:-1], head.bias))
+
+
+@contextmanager
+def exchanged(model: nn.Module, other: dict[str, Tensor]) -> Iterator[None]:
+    """Gives the model the other values inside the block, in place, and its own again after it."""
+    _exchange(model, other)
+    try:
+        yield
+    finally:
+        _exchange(model, other)
+
+
+def _exchange(model: nn.Module, other: dict[str, Tensor]) -> None:
+    for name, value in state(model).items():
+        own = value.clone()
+        value.copy_(other[name])
+        other[name].copy_(own)
 
 
 def nearest_wrong(model: nn.Module, problem: Problem, batch: Batch, size: float) -> Tensor:
@@ -107,11 +128,11 @@ def widened(head: nn.Linear, seed: int) -> nn.Linear:
     """The layer with one more output, drawn anew; the others as they were."""
     with seeded(seed, "shadow class"):
         wide = nn.Linear(head.in_features, head.out_features + 1, bias=head.bias is not None)
-    wide = wide.to(head.weight)
+    wide = wide.to(head.weight.device, head.weight.dtype)
     with torch.no_grad():
-        wide.weight[:-1].copy_(head.weight)
+        wide.weight[:-1].copy_(whole(head.weight))
         if head.bias is not None:
-            wide.bias[:-1].copy_(head.bias)
+            wide.bias[:-1].copy_(whole(head.bias))
             wide.bias.requires_grad_(head.bias.requires_grad)
     wide.weight.requires_grad_(head.weight.requires_grad)
     return wide

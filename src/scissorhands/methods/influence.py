@@ -6,6 +6,7 @@ from typing import ClassVar
 import torch
 from torch import Tensor, nn
 
+from ..distributed import local
 from ..modes import evaluating
 from ..problem import Log, Problem, ignore, trainable
 from ..projection import inner
@@ -32,7 +33,7 @@ class InfluenceUnlearning(Method):
         sample = problem.sample(problem.retain, min(1.0, self.samples / len(problem.retain)), "curvature")
         step = self._solve(model, problem, sample, self._wanted(model, problem), log)
         with torch.no_grad():
-            torch._foreach_add_(list(trainable(model).values()), step, alpha=self.alpha)
+            torch._foreach_add_([local(p) for p in trainable(model).values()], step, alpha=self.alpha)
 
     def _wanted(self, model: nn.Module, problem: Problem) -> list[Tensor]:
         """How the gradient of the training loss changes when the forgotten records leave it."""
@@ -52,20 +53,25 @@ class InfluenceUnlearning(Method):
         The Woodbury identity gives the x to which this converges, but must hold the gradient of every sample at once.
         The log tells how much of the residual was left at each step.
         """
-        x = [torch.zeros_like(r) for r in residual]
-        direction = [r.clone() for r in residual]
-        square = start = inner(residual, residual).item()
-        for step in range(self.iterations):
-            if square <= 1e-20 * start:
-                break
-            image = self._fisher_times(model, problem, sample, direction)
-            length = square / inner(direction, image).item()
-            torch._foreach_add_(x, direction, alpha=length)
-            torch._foreach_add_(residual, image, alpha=-length)
-            square, last = inner(residual, residual).item(), square
-            torch._foreach_mul_(direction, square / last)
-            torch._foreach_add_(direction, residual)
-            log({"phase": "solve", "epoch": 0, "step": step + 1, "steps": self.iterations, "loss": square / start})
+        start = inner(residual, residual).item()
+        x, direction = [torch.zeros_like(r) for r in residual], [r.clone() for r in residual]
+        vectors = {"x": x, "direction": direction, "residual": residual}
+        loop = problem.progress.loop("solve", model)
+        _recall(vectors, loop.memory)
+        for _ in loop.epochs(1):
+            for step in loop.rest(range(self.iterations)):
+                square = inner(residual, residual).item()
+                if square <= 1e-20 * start:
+                    break
+                image = self._fisher_times(model, problem, sample, direction)
+                length = square / inner(direction, image).item()
+                torch._foreach_add_(x, direction, alpha=length)
+                torch._foreach_add_(residual, image, alpha=-length)
+                left = inner(residual, residual).item()
+                torch._foreach_mul_(direction, left / square)
+                torch._foreach_add_(direction, residual)
+                log({"phase": "solve", "epoch": 0, "step": step + 1, "steps": self.iterations, "loss": left / start})
+                loop.memory = {f"{name}.{i}": v for name, many in vectors.items() for i, v in enumerate(many)}
         return x
 
     def _fisher_times(self, model: nn.Module, problem: Problem, sample: Part, vector: list[Tensor]) -> list[Tensor]:
@@ -77,3 +83,10 @@ class InfluenceUnlearning(Method):
                 g = gradients(problem.loss(model, record), parameters)
                 torch._foreach_add_(product, g, alpha=inner(g, vector).item() / len(sample))
         return product
+
+
+def _recall(vectors: dict[str, list[Tensor]], memory: dict[str, Tensor]) -> None:
+    """Takes over the vectors that a loop remembers from before, in place."""
+    for key, value in memory.items():
+        name, _, i = key.partition(".")
+        vectors[name][int(i)].copy_(value)

@@ -6,6 +6,7 @@ from typing import ClassVar
 import torch
 from torch import Tensor, nn
 
+from ..distributed import local, total
 from ..problem import Log, Problem, ignore, trainable
 from ..records import Batch
 from ..settings import at_least_one, below_one, count, non_negative, positive, setting
@@ -27,11 +28,17 @@ class L1Sparse(Method):
     weight_decay: float = setting(5e-4, non_negative, "pull of every weight towards zero")
 
     def scrub(self, model: nn.Module, problem: Problem, log: Log = ignore) -> None:
+        weights = [local(p).detach() for p in trainable(model).values()]
+
         def objective(batch: Batch, epoch: int) -> Tensor:
-            return problem.loss(model, batch) + self.faded(epoch) * l1_norm(model)
+            return problem.loss(model, batch) + self.faded(epoch) * l1_norm(weights)
+
+        def penalise(gradient: list[Tensor], epoch: int) -> None:
+            for slope, weight in zip(gradient, weights, strict=True):
+                slope.add_(weight.sign(), alpha=self.faded(epoch))
 
         rest = {name: value for name, value in self.to_dict().items() if name != "gamma"}
-        descend(model, problem, problem.retain, phase="sparsify", objective=objective, log=log, **rest)
+        descend(model, problem, problem.retain, phase="sparsify", objective=objective, edit=penalise, log=log, **rest)
 
     def faded(self, epoch: int) -> float:
         """The weight of the penalty in an epoch: it falls linearly, as in the published code.
@@ -42,6 +49,10 @@ class L1Sparse(Method):
         return self.gamma * (1 - epoch / self.epochs)
 
 
-def l1_norm(model: nn.Module) -> Tensor:
-    """The sum of the absolute values of all weights that may change."""
-    return torch.stack([p.abs().sum() for p in trainable(model).values()]).sum()
+def l1_norm(weights: list[Tensor]) -> Tensor:
+    """The sum of the absolute values of all weights, in the hands of whichever process. Its gradient is their sign.
+
+    >>> l1_norm([torch.tensor([1.0, -2.0]), torch.tensor([3.0])])
+    tensor(6.)
+    """
+    return total(torch.stack([weight.abs().sum() for weight in weights]).sum())

@@ -4,8 +4,9 @@ from dataclasses import dataclass, replace
 from typing import ClassVar
 
 import torch
-from torch import nn
+from torch import Tensor, nn
 
+from ..distributed import local
 from ..labels import random_labels
 from ..problem import Log, Problem, ignore, trainable
 from ..records import Part
@@ -35,8 +36,16 @@ class SalUn(Method):
     def scrub(self, model: nn.Module, problem: Problem, log: Log = ignore) -> None:
         scores = gradient(model, problem, trainable(model), problem.forget, self.batch_size)
         mask = dict(top_share(scores, self.salient))
+        weights = {name: local(p).detach() for name, p in trainable(model).items()}
+
+        def edit(gradient: list[Tensor], epoch: int) -> None:
+            """Adds the decay to the gradient and takes both out where the mask is off, so that no bit changes there."""
+            for name, slope in zip(weights, gradient, strict=True):
+                slope.add_(weights[name], alpha=self.weight_decay).mul_(mask[name])
+
         rest = {name: value for name, value in self.to_dict().items() if name not in ("salient", "order")}
-        descend(model, problem, *self._parts(problem), phase="relabel", mask=mask, log=log, **rest)
+        rest["weight_decay"] = 0.0  # the optimiser would decay every weight
+        descend(model, problem, *self._parts(problem), phase="relabel", edit=edit, log=log, **rest)
 
     def _parts(self, problem: Problem) -> list[Part]:
         """What an epoch walks: everything in one shuffle, or the forget data before the retained."""

@@ -8,6 +8,7 @@ from typing import ClassVar
 
 from torch import Tensor, nn
 
+from ..distributed import stream
 from ..modes import able_to_train, still_statistics, training
 from ..problem import Log, Problem, ignore, select, trainable
 from ..projection import guard, overlap, subtract_
@@ -28,7 +29,7 @@ from ..settings import (
     share,
     switch,
 )
-from ..train import finite, optimiser
+from ..train import Descent, finite
 from .method import Method
 
 
@@ -70,23 +71,23 @@ class Scissorhands(Method):
     def _repair(self, model: nn.Module, problem: Problem, log: Log) -> None:
         """Algorithm 1, right: descend on the retained data, guarded against the forgotten."""
         parameters = trainable(model)
-        step = optimiser(parameters.values(), lr=self.lr, momentum=self.momentum, weight_decay=self.weight_decay)
-        steps, done = self.epochs * problem.steps(problem.retain, self.batch_size), 0
-        for epoch in range(self.epochs):
-            reference = self._reference(model, problem)
-            with training(model), seeded(problem.seed, "repair", epoch):
-                for keep, drop in self._pairs(problem, epoch):
+        descent = Descent(parameters.values(), lr=self.lr, momentum=self.momentum, weight_decay=self.weight_decay)
+        steps = self.epochs * problem.steps(problem.retain, self.batch_size)
+        loop = problem.progress.loop("repair", model, descent)
+        for epoch in loop.epochs(self.epochs):
+            if loop.within == 0:
+                loop.memory = self._reference(model, problem)
+            reference = list(loop.memory.values())
+            with training(model), seeded(problem.seed, "repair", epoch, *stream()):
+                for keep, drop in loop.rest(self._pairs(problem, epoch)):
                     with able_to_train(model, keep):
                         loss = problem.loss(model, keep)
                     gradient = gradients(loss, parameters)
                     if drop is not None:
                         self._guard(gradient, self._forget_gradient(model, problem, drop), reference)
-                    for parameter, g in zip(parameters.values(), gradient, strict=True):
-                        parameter.grad = g
-                    step.step()
-                    step.zero_grad()
-                    done += 1
-                    log({"phase": "repair", "epoch": epoch, "step": done, "steps": steps, "loss": finite(loss)})
+                    descent.step(gradient)
+                    event = {"phase": "repair", "epoch": epoch, "step": loop.done + 1, "steps": steps}
+                    log(event | {"loss": finite(loss)})
 
     def _pairs(self, problem: Problem, epoch: int) -> Iterator[tuple[Batch, Batch | None]]:
         """One pass over the retained data, each batch with one to forget.
@@ -106,18 +107,17 @@ class Scissorhands(Method):
         with able_to_train(model, drop), still_statistics(model):
             return gradients(problem.loss(model, drop), trainable(model))
 
-    def _reference(self, model: nn.Module, problem: Problem) -> list[Tensor] | None:
+    def _reference(self, model: nn.Module, problem: Problem) -> dict[str, Tensor]:
         """The gradient that guards a whole epoch, where it is asked for."""
         if not self.project or self.guard == "step":
-            return None
-        whole = mean_gradient(model, problem, trainable(model), problem.forget, self.batch_size)
-        return list(whole.values())
+            return {}
+        return mean_gradient(model, problem, trainable(model), problem.forget, self.batch_size)
 
-    def _guard(self, gradient: list[Tensor], forget: list[Tensor], reference: list[Tensor] | None) -> None:
+    def _guard(self, gradient: list[Tensor], forget: list[Tensor], reference: list[Tensor]) -> None:
         """Turns the gradient on retained data into the guarded one, in place (equations 3 to 5)."""
-        if self.project and reference is None:
+        if self.project and not reference:
             subtract_(gradient, guard(gradient, forget, self.balance), forget)
             return
         subtract_(gradient, self.balance, forget)
-        if reference is not None:
+        if reference:
             subtract_(gradient, max(0.0, overlap(gradient, reference)), reference)
