@@ -231,10 +231,10 @@ def test_a_name_too_long_for_a_folder_is_refused(name: str, tmp_path: Path) -> N
 
 
 def test_a_place_that_cannot_be_written_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    def refuse(**_: Any) -> str:
+    def refuse(*_: Any) -> int:
         raise PermissionError(errno.EACCES, "Permission denied")
 
-    monkeypatch.setattr("tempfile.mkdtemp", refuse)
+    monkeypatch.setattr("os.open", refuse)
     with (
         pytest.raises(RunError, match=r"cannot write to .*some: Permission denied\."),
         runs.writing(tmp_path / "some/out", overwrite=False),

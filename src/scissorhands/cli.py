@@ -19,7 +19,7 @@ from rich.table import Table as Grid
 from . import bench as benching
 from . import jobs, report, runs, table
 from .audit import Audit
-from .distributed import first, rank, started
+from .distributed import first, rank, started, together
 from .docs import shown, summary
 from .errors import LostError, RunError, ScissorhandsError, did_you_mean
 from .exam import Evaluation
@@ -216,7 +216,7 @@ def train(
         _resume("train", resume, None, as_json)
         return
     if model is None or output is None:
-        raise click.UsageError("say what to train and where its run goes: --model NAME -o RUN.")
+        raise click.UsageError(f"Missing option {'--model' if model is None else '-o'!r}.")
     if not 0 <= holdout < 1:
         raise click.BadParameter(f"'holdout' must be a share from 0, below 1, not {holdout}.")
     source = _source(data or "digits", data_set)
@@ -231,8 +231,8 @@ def _resume(verb: str, folder: Path, factory: str | None, as_json: bool) -> None
     """Goes on with a run; what it does was said when it was begun."""
     context = click.get_current_context()
     others = [name for name in context.params if name not in ("resume", "factory", "as_json")]
-    if context.params.get("model") or (others and _given(*others)):
-        what = _given(*others) or "MODEL"
+    if what := _given(*others):
+        what = "MODEL" if verb == "scrub" and what == "--model" else what
         raise click.UsageError(f"'{verb} --resume RUN' goes on with what was asked; {what} cannot change it.")
     with _progress() as log:
         run = jobs.resume(verb, folder, factory, log)
@@ -274,7 +274,7 @@ def scrub(
         _resume("scrub", resume, factory, as_json)
         return
     if model is None or output is None:
-        raise click.UsageError("say what to scrub and where its run goes: scrub MODEL --forget WHAT -o RUN.")
+        raise click.UsageError("Missing argument 'MODEL'." if model is None else "Missing option '-o'.")
     kind = find(method)
     values = kind.parsed(settings)
     kind.make(values)
@@ -344,7 +344,7 @@ def evaluate(
             away = Path(first(lambda: nowhere)) / "run"
             place = Place(away if dry_run or not output else output, overwrite, seed, device)
             run = jobs.score(Subject.load(model, factory, place.torch_device()), request, place, reference)
-        elif runs.is_run(Path(model)):
+        elif runs.is_run(Path(model)) or runs.resumable(Path(model)):
             if idle := _given("output", "data", "data_set", "split_seed", "unseen", "overwrite", "seed"):
                 raise click.UsageError(f"'evaluate RUN' adds to the run itself; {idle} goes with --forget.")
             run, place = runs.read(Path(model)), Place(Path(model), seed=seed, device=device)
@@ -353,6 +353,7 @@ def evaluate(
         run = _deepened(Audit(run, level, effort, lessons, factory, place.torch_device()), dry_run)
         if not dry_run:
             _show(jobs.compare(run, reference) if reference else run, as_json)
+        together()
 
 
 def _given(*names: str) -> str:

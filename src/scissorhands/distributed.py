@@ -6,9 +6,12 @@ order hold a weight's rows in their order.
 """
 
 import copy
+import ctypes
 import json
 import os
+import pickle
 import struct
+import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, nullcontext
 from datetime import timedelta
@@ -24,7 +27,7 @@ from torch.distributed.device_mesh import init_device_mesh
 from torch.distributed.fsdp import fully_shard
 from torch.distributed.tensor import DTensor
 
-from .errors import LostError, ModelError, ScissorhandsError, SettingError
+from .errors import LostError, ModelError, SettingError
 
 T = TypeVar("T")
 
@@ -41,6 +44,7 @@ _DTYPES = {
     torch.uint8: "U8",
     torch.bool: "BOOL",
 }  # as safetensors calls them
+_MMAP_THRESHOLD = -3  # the number of this setting in malloc.h: above that size, memory is mapped for itself
 _SKELETONS: "WeakKeyDictionary[nn.Module, nn.Module]" = WeakKeyDictionary()  # sharded models as they were before
 
 
@@ -54,9 +58,12 @@ def started() -> Iterator[None]:
         yield
         return
     backend = "cpu:gloo,cuda:nccl" if torch.cuda.is_available() else "gloo"
+    if not torch.cuda.is_available():
+        _give_memory_back()
     dist.init_process_group(backend, timeout=timedelta(seconds=_timeout()))
     try:
         yield
+        dist.barrier()  # none leaves while another may still want to hear from it
     except RuntimeError as error:
         if isinstance(error, dist.DistError) or "gloo" in str(error).lower() or "nccl" in str(error).lower():
             raise LostError(
@@ -66,6 +73,15 @@ def started() -> Iterator[None]:
         raise
     finally:
         dist.destroy_process_group()
+
+
+def _give_memory_back() -> None:
+    """Has what is freed go back to the system at once, where the C library would keep it for later.
+
+    FSDP gathers blocks of layers and frees them again. What glibc keeps of that is more than sharding saves.
+    """
+    if sys.platform == "linux" and (adjust := getattr(ctypes.CDLL(None), "mallopt", None)):
+        adjust(_MMAP_THRESHOLD, 1 << 20)
 
 
 def _timeout() -> float:
@@ -109,16 +125,25 @@ def first(action: Callable[[], T]) -> T:
     if rank() == 0:
         try:
             outcome[0] = action()
-        except (ScissorhandsError, OSError) as error:
-            outcome[1] = error
+        except Exception as error:  # whatever it is, the others wait for it
+            outcome[1] = _portable(error)
     dist.broadcast_object_list(outcome)
     if outcome[1] is not None:
         raise outcome[1]
     return outcome[0]  # type: ignore[no-any-return]
 
 
-def together(problem: Exception | None) -> None:
-    """Raises in every process what went wrong in one of them."""
+def _portable(error: Exception) -> Exception:
+    """The error, if it can be sent to another process; else one that says the same."""
+    try:
+        pickle.loads(pickle.dumps(error))
+    except Exception:  # its class decides what goes wrong
+        return RuntimeError(f"{type(error).__name__}: {error}")
+    return error
+
+
+def together(problem: Exception | None = None) -> None:
+    """Waits for all processes, and raises in every one what went wrong in one of them."""
     if world_size() == 1:
         if problem:
             raise problem
@@ -194,11 +219,20 @@ def over_all(loss: Callable[[nn.Module, Any], Tensor]) -> Callable[[nn.Module, A
 
 
 class _OverAll:
+    inside = False
+
     def __init__(self, loss: Callable[[nn.Module, Any], Tensor]) -> None:
         self.loss = loss
 
     def __call__(self, model: nn.Module, batch: tuple[Tensor, Tensor]) -> Tensor:
-        found: Tensor = _Mean.apply(self.loss(model, batch), len(batch[1]))  # type: ignore[no-untyped-call]
+        if _OverAll.inside:  # another loss was put around this one, and is the one that is taken over all
+            return self.loss(model, batch)
+        _OverAll.inside = True
+        try:
+            own = self.loss(model, batch)
+        finally:
+            _OverAll.inside = False
+        found: Tensor = _Mean.apply(own, len(batch[1]))  # type: ignore[no-untyped-call]
         return found
 
 
@@ -235,8 +269,8 @@ def gradients(loss: Tensor, parameters: Sequence[nn.Parameter]) -> list[Tensor]:
     if world_size() == 1:
         found = torch.autograd.grad(loss, parameters, allow_unused=True)
         return [torch.zeros_like(p) if g is None else g for p, g in zip(parameters, found, strict=True)]
-    for parameter in parameters:
-        parameter.grad = None
+    for model in _SKELETONS:  # a gradient that nobody takes would hold on to the memory of its whole block
+        model.zero_grad()
     loss.backward()
     taken = []
     for parameter in parameters:
@@ -247,6 +281,8 @@ def gradients(loss: Tensor, parameters: Sequence[nn.Parameter]) -> list[Tensor]:
             taken.append(local(gradient))
         else:  # a weight that every process holds whole: FSDP does not add up its gradients
             taken.append(total(gradient).div_(world_size()))
+    for model in _SKELETONS:
+        model.zero_grad()
     return taken
 
 
@@ -357,18 +393,22 @@ def tangible(module: nn.Module, device: torch.device) -> nn.Module:
 def unsharded(model: nn.Module, name: str) -> Iterator[nn.Module]:
     """One module of the model with all its weights; what the block writes into it reaches the model when it ends.
 
-    Of many processes each has a copy for itself, whose weights are not set.
+    Of many processes each has a copy for itself.
     """
     module = model.get_submodule(name)
     if model not in _SKELETONS:
         yield module
         return
     twin = tangible(copy.deepcopy(_SKELETONS[model].get_submodule(name)), next(model.parameters()).device)
+    shards = dict(module.named_parameters()) | dict(module.named_buffers())
+    wholes = dict(twin.named_parameters()) | dict(twin.named_buffers())
+    with torch.no_grad():
+        for key, weight in shards.items():
+            wholes[key].copy_(whole(weight))
     yield twin
     with torch.no_grad():
-        given = dict(twin.named_parameters()) | dict(twin.named_buffers())
-        for key, weight in (dict(module.named_parameters()) | dict(module.named_buffers())).items():
-            local(weight).copy_(part(given[key], weight))
+        for key, weight in shards.items():
+            local(weight).copy_(part(wholes[key], weight))
 
 
 @contextmanager
@@ -437,15 +477,20 @@ def write(model: nn.Module, path: Path) -> None:
         header[name] = about
     text = json.dumps(header, separators=(",", ":")).encode()
     text += b" " * (-len(text) % 8)
+    first(path.touch)
     problem: OSError | None = None
     with path.open("wb") if rank() == 0 else nullcontext() as file:
-        if file:
-            file.write(struct.pack("<Q", len(text)) + text)
-        for name in order:
-            value = whole(named[name])
-            if file and not problem:
-                try:
-                    file.write(value.cpu().contiguous().reshape(-1).view(torch.uint8).numpy().data)
-                except OSError as error:
-                    problem = error
+        for piece in _pieces(text, (named[name] for name in order)):
+            try:
+                if file and not problem:
+                    file.write(piece)
+            except OSError as error:
+                problem = error
     together(problem)
+
+
+def _pieces(header: bytes, weights: Iterable[Tensor]) -> Iterator[Any]:
+    """What a safetensors file is made of: the length of its header, the header, and the weights one by one."""
+    yield struct.pack("<Q", len(header)) + header
+    for weight in weights:
+        yield whole(weight).cpu().contiguous().reshape(-1).view(torch.uint8).numpy().data

@@ -36,6 +36,10 @@ class StoppedError(ScissorhandsError):
         super().__init__(message)
         self.exit_code = exit_code
 
+    def __reduce__(self) -> tuple[type, tuple[str, int]]:
+        """How it reaches another process."""
+        return type(self), (str(self), self.exit_code)
+
 
 class LostError(ScissorhandsError):
     """Another process of the job died or fell silent."""

@@ -52,6 +52,10 @@ class Place:
     checkpoint: float = 600.0
     resume: bool = False
 
+    def __post_init__(self) -> None:
+        if not self.checkpoint >= 0:
+            raise SettingError(f"'checkpoint' must be a number of seconds from 0, not {self.checkpoint}.")
+
     def torch_device(self) -> torch.device:
         """The device; `auto` is the accelerator if there is one."""
         if self.device == "auto":
@@ -78,7 +82,7 @@ class Subject:
     def load(cls, source: str, factory: str | None, device: torch.device = _CPU) -> "Subject":
         """The model in a model folder, in a run folder, or on the hub."""
         folder = Path(source)
-        run = runs.read(folder) if runs.is_run(folder) else None
+        run = runs.read(folder) if runs.is_run(folder) or runs.resumable(folder) else None
         if run and not (folder / "model").is_dir():
             raise ModelError(f"{source} is a run without a model; name the run or folder that holds the model.")
         model, blueprint = models.load(folder / "model" if run else source, factory, device)
@@ -151,9 +155,7 @@ def train(
             raise DataError("'holdout' leaves nothing to train on.")
         problem = Problem(Part(data.train, everything[:0]), trained, seed=place.seed, augment=data.augment)
         built = spread(built, device)
-        cost = _carried_out(
-            "train", lambda case, keep: training.fit(built, case, keep), built, problem, work, place, log
-        )
+        cost = _carried_out(lambda case, keep: training.fit(built, case, keep), built, problem, work, place, log)
         parts = {"retain": trained, "unseen": Part(data.train, unseen), "test": _all(data.test)}
         parts = {name: part for name, part in parts.items() if len(part)}
         counts = {name: len(part) for name, part in parts.items()}
@@ -201,9 +203,7 @@ def scrub(
         runs.begin(work, _asked("scrub", asked, place))
         problem = case.split.problem(seed=place.seed, augment=case.data.augment)
         before = accuracies(model, {"retain": case.split.retain, "forget": case.split.forget})
-        cost = _carried_out(
-            "scrub", lambda case, keep: chosen.scrub(model, case, keep), model, problem, work, place, log
-        )
+        cost = _carried_out(lambda case, keep: chosen.scrub(model, case, keep), model, problem, work, place, log)
         if agreed(not all(bool(torch.isfinite(x).all()) for x in state(model).values())):
             raise FailedError(f"{method} left weights that are not numbers: it diverged, so nothing was written.")
         scores, evidence = examine(Exam(model, case.split), outputs(model, case.split.parts()))
@@ -223,36 +223,47 @@ def scrub(
 def resume(verb: str, folder: Path, factory: str | None = None, log: Log = ignore) -> Run:
     """Goes on with a run that was begun and not finished, to the end that it would have had."""
     if not runs.unfinished(folder).is_dir():
-        state = "is finished" if runs.is_run(folder) else "was not begun"
-        raise RunError(f"{folder} {state}, so there is nothing to resume.")
+        finished = runs.is_run(folder)
+        if finished:
+            runs.tidy(folder)
+        raise RunError(f"{folder} {'is finished' if finished else 'was not begun'}, so there is nothing to resume.")
     asked = runs.begun(runs.unfinished(folder))
+    if asked.get("verb") != verb:
+        raise RunError(f"{folder} was begun by '{asked.get('verb')}': go on with '{runs.again(folder)}'.")
     try:
-        if asked["verb"] != verb:
-            again = f"scissorhands {asked['verb']} --resume {folder}"
-            raise RunError(f"{folder} was begun by '{asked['verb']}': go on with '{again}'.")
-        torch.set_num_threads(asked["threads"])  # the same bits need the same order of sums
-        where = {name: asked[name] for name in ("overwrite", "seed", "device", "checkpoint")}
-        place = Place(folder, **where, resume=True)
-        source = Source.make(asked["data"]) if asked["data"] else None
-        if verb == "train" and source:
-            training = Training.make(asked["training"])
-            rest = asked["holdout"], place, asked["split_seed"], log
-            return train(asked["model"], asked["arguments"], source, training, *rest)
-        request = Request(Forget(asked["forget"]), source, asked["split_seed"], asked["unseen"])
-        subject = Subject.load(asked["model"], factory, place.torch_device())
-        return scrub(subject, request, asked["method"], asked["settings"], place, log)
+        place = Place(folder, **{name: asked[name] for name in _WHERE}, resume=True)
+        work = _training(asked, place, log) if verb == "train" else _scrubbing(asked, place, factory, log)
     except (KeyError, TypeError) as error:
         raise RunError(f"{folder} was begun by another version of scissorhands: {error}.") from None
+    return work()
+
+
+def _training(asked: Mapping[str, Any], place: Place, log: Log) -> Callable[[], Run]:
+    source, training = Source.make(asked["data"]), Training.make(asked["training"])
+    model, arguments, holdout, split_seed = (asked[name] for name in ("model", "arguments", "holdout", "split_seed"))
+    return lambda: train(model, arguments, source, training, holdout, place, split_seed, log)
+
+
+def _scrubbing(asked: Mapping[str, Any], place: Place, factory: str | None, log: Log) -> Callable[[], Run]:
+    source = Source.make(asked["data"]) if asked["data"] else None
+    request = Request(Forget(asked["forget"]), source, asked["split_seed"], asked["unseen"])
+    model, method, settings = (asked[name] for name in ("model", "method", "settings"))
+    device = place.torch_device()
+    return lambda: scrub(Subject.load(model, factory, device), request, method, settings, place, log)
+
+
+_WHERE = ("overwrite", "seed", "device", "checkpoint")
 
 
 def _asked(verb: str, what: Mapping[str, Any], place: Place) -> dict[str, Any]:
     """All that a run depends on, to begin it with, and to compare with when it goes on."""
-    where = {name: getattr(place, name) for name in ("overwrite", "seed", "device", "checkpoint")}
+    if place.resume:  # the same bits need the same order of sums
+        torch.set_num_threads(int(runs.begun(runs.unfinished(place.folder)).get("threads", torch.get_num_threads())))
+    where = {name: getattr(place, name) for name in _WHERE}
     return {"verb": verb, **what, **where, "world_size": world_size(), "threads": torch.get_num_threads()}
 
 
 def _carried_out(
-    verb: str,
     work: Callable[[Problem, Log], None],
     model: nn.Module,
     problem: Problem,
@@ -262,7 +273,7 @@ def _carried_out(
 ) -> Cost:
     """Does the work on the model and says what it cost; what it logs and its checkpoints go to the folder."""
     _warm_up(model, problem)
-    progress = Progress(folder / CHECKPOINTS, place.checkpoint, again=f"scissorhands {verb} --resume {place.folder}")
+    progress = Progress(folder / CHECKPOINTS, place.checkpoint, again=runs.again(place.folder))
     with closing(Journal(folder / runs.LOG, log, progress.written)) as journal:
         progress.journal = journal
         with progress.listening(), measured(place.torch_device()) as cost:

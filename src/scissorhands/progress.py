@@ -11,7 +11,7 @@ import signal
 import sys
 import time
 from collections.abc import Iterable, Iterator, Mapping
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from itertools import islice
 from pathlib import Path
@@ -29,7 +29,8 @@ from .errors import RunError, StoppedError
 
 T = TypeVar("T")
 
-CHECKPOINTS, ABOUT = "checkpoints", "about.json"
+CHECKPOINTS, ABOUT, PART = "checkpoints", "about.json", ".part"
+_KNOWN = ("phase", "epoch", "within", "done", "finished", "world_size", "seconds", "log")
 _PATIENCE = 1.0  # seconds after which another Ctrl-C is a new one, which does not wait for a checkpoint
 
 
@@ -87,7 +88,6 @@ class Progress:
 
     def tick(self, loop: "Loop") -> None:
         """Called after every step: writes a checkpoint if it is time or the run is to stop, and then stops it."""
-        self._active = not loop.finished
         if self.folder is None:
             return
         due = torch.tensor([time.perf_counter() - self._last >= self.every, self._signal > 0]).long()
@@ -98,11 +98,15 @@ class Progress:
         if stop:
             raise StoppedError(f"interrupted; go on with '{self.again}'.", 128 + (self._signal or signal.SIGTERM))
 
+    def leave(self) -> None:
+        """Called when a loop ends: from here on a signal is not heard by a step."""
+        self._active = False
+
     def _write(self, loop: "Loop") -> None:
         """Writes a checkpoint by rename, and removes the one before it."""
         assert self.folder
         name = f"{loop.number:03}-{loop.done:09}-{loop.epoch:06}"
-        part, folder = self.folder / f"{name}.part", self.folder
+        part, folder = self.folder / f"{name}{PART}", self.folder
         if self.journal:
             self.journal.flush()
         about = loop.about() | {
@@ -179,16 +183,21 @@ class Loop:
 
     def epochs(self, count: int) -> Iterator[int]:
         """The epochs that are left."""
-        for epoch in range(self.epoch, count):
-            self.epoch = epoch
-            yield epoch
-            self.within = 0
-        self.epoch, self.finished = count, True
-        self.progress.tick(self)
+        try:
+            for epoch in range(self.epoch, count):
+                self.epoch = epoch
+                yield epoch
+                self.within = 0
+            self.epoch, self.finished = count, True
+            self.progress.tick(self)
+        finally:
+            self.progress.leave()
 
     def rest(self, batches: Iterable[T]) -> Iterator[T]:
         """The batches of this epoch that are left; each is done when the next is asked for."""
-        left = islice(batches, self.within, None)
+        left = iter(batches)
+        for _ in islice(left, self.within):
+            pass
         if self.within and self._random:
             randomness.restore(self._random)
         for batch in left:
@@ -199,7 +208,7 @@ class Loop:
 
     def about(self) -> dict[str, Any]:
         """Where it is, as plain values."""
-        place = {name: getattr(self, name) for name in ("phase", "epoch", "within", "done", "finished")}
+        place = {name: getattr(self, name) for name in _KNOWN[:5]}
         return place | {"world_size": world_size()}
 
     def tensors(self) -> dict[str, Tensor]:
@@ -221,6 +230,12 @@ class Loop:
             kept = load_file(path / f"{rank()}.safetensors")
         except (OSError, SafetensorError) as error:
             raise RunError(f"{path} cannot be read: {error}") from None
+        try:
+            self._take(kept, about)
+        except (KeyError, TypeError, ValueError, RuntimeError) as error:
+            raise RunError(f"{path} does not fit the model: {error}") from None
+
+    def _take(self, kept: Mapping[str, Tensor], about: Mapping[str, Any]) -> None:
         named: dict[str, dict[str, Tensor]] = {"model": {}, "steps": {}, "memory": {}, "random": {}}
         for key, value in kept.items():
             kind, _, name = key.partition("/")
@@ -230,7 +245,9 @@ class Loop:
                 value.copy_(named["model"][name])
         if self.steps:
             self.steps.load(named["steps"])
-        self.memory, self._random = named["memory"], named["random"]
+        device = next(self.model.parameters()).device
+        self.memory = {name: value.to(device) for name, value in named["memory"].items()}
+        self._random = named["random"]
         self.epoch, self.within, self.done = int(about["epoch"]), int(about["within"]), int(about["done"])
         self.finished = bool(about["finished"])
 
@@ -239,9 +256,17 @@ def _found(folder: Path) -> dict[int, tuple[Path, dict[str, Any]]]:
     """The last checkpoint of each loop; one that was not written to its end is none."""
     found: dict[int, tuple[Path, dict[str, Any]]] = {}
     for path in sorted(folder.glob("*-*")):
-        with suppress(OSError, ValueError):
-            if path.suffix != ".part":
-                found[int(path.name.partition("-")[0])] = path, json.loads((path / ABOUT).read_text())
+        if path.suffix == PART or not (path / ABOUT).exists():
+            continue
+        try:
+            about = json.loads((path / ABOUT).read_text())
+        except (OSError, ValueError):
+            continue
+        try:
+            [about["phase"], *(float(about[name]) for name in _KNOWN[1:])]
+            found[int(path.name.partition("-")[0])] = path, about
+        except (TypeError, KeyError, ValueError) as error:
+            raise RunError(f"{path} cannot be read: {type(error).__name__}: {error}") from None
     return found
 
 

@@ -94,7 +94,7 @@ def relearn(model: nn.Module, problem: Problem, wanted: float, batch_size: int, 
 def features(model: nn.Module, part: Part, batch_size: int = 512) -> Tensor:
     """What the model's last linear layer is given, one row per record."""
     head = _head(model, part)
-    with evaluating(model), torch.inference_mode(), _inputs_of([head]) as given:
+    with evaluating(model), torch.no_grad(), _inputs_of([head]) as given:
         for inputs, _ in part.batches(batch_size):
             model(on_device(model, inputs))
     sizes = [len(ids) for ids in part.ids.split(batch_size)]
@@ -103,7 +103,7 @@ def features(model: nn.Module, part: Part, batch_size: int = 512) -> Tensor:
 
 def _head(model: nn.Module, part: Part) -> nn.Linear:
     linear = [module for module in model.modules() if isinstance(module, nn.Linear)]
-    with evaluating(model), torch.inference_mode(), _inputs_of(linear) as given:
+    with evaluating(model), torch.no_grad(), _inputs_of(linear) as given:
         inputs, _ = part.records.fetch(part.ids[:2])
         outputs = model(on_device(model, inputs))
     if given:

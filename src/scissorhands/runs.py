@@ -9,6 +9,7 @@ import errno
 import fcntl
 import json
 import os
+import shlex
 import shutil
 import tomllib
 from collections.abc import Iterator, Mapping
@@ -20,13 +21,13 @@ from typing import Any
 from safetensors import SafetensorError
 from safetensors.torch import load_file, save_file
 
-from .distributed import first, rank
+from .distributed import first, rank, together
 from .errors import FailedError, LostError, RunError, ScissorhandsError, StoppedError
 from .evaluate import Scores
 from .evidence import from_tensors, to_tensors
 from .metrics import Evidence
 from .problem import Log
-from .progress import ABOUT, CHECKPOINTS
+from .progress import ABOUT, CHECKPOINTS, PART
 from .settings import to_toml
 
 EVIDENCE = "evidence.safetensors"
@@ -125,14 +126,13 @@ def is_run(folder: Path) -> bool:
 def read(folder: Path) -> Run:
     """The run in a folder."""
     if not folder.is_dir() and resumable(folder):
-        verb = begun(unfinished(folder)).get("verb", "scrub")
-        raise RunError(f"{folder} is not finished. Go on with 'scissorhands {verb} --resume {folder}'.")
+        raise RunError(f"{folder} is not finished. Go on with '{again(folder)}'.")
     if not folder.is_dir():
         raise RunError(f"there is no run folder '{folder}'.")
     if not is_run(folder):
         raise RunError(f"{folder} is no run folder: it has no run.toml.")
     if not (folder / "scores.json").is_file():
-        raise RunError(f"{folder} has no scores.json: it was damaged. Run it again with --overwrite.")
+        raise RunError(f"{folder} has no scores.json: the run did not finish. Run it again with --overwrite.")
     try:
         record = tomllib.loads((folder / "run.toml").read_text(encoding="utf-8"))
         _require(record)
@@ -162,16 +162,20 @@ def writing(folder: Path, overwrite: bool, resume: bool = False) -> Iterator[Pat
     work = unfinished(folder)
     try:
         yield work
+        together()
         first(lambda: _swap(work, folder))
     except BaseException as error:
-        if rank() == 0 and not (resumable(folder) and _may_go_on(error)):
+        kept = resumable(folder) and (resume or _may_go_on(error))
+        if rank() == 0 and not kept:
             shutil.rmtree(work, ignore_errors=True)
             _remove_empty(made)
+        if kept and _exit_code(error) > 128:
+            raise StoppedError(f"interrupted; go on with '{again(folder)}'.", _exit_code(error)) from None
+        if isinstance(error, StoppedError) and not kept:  # of a run inside this one
+            raise StoppedError("interrupted; no unfinished run was kept.", error.exit_code) from None
         if isinstance(error, OSError) and error.errno in _FULL:
-            left = (
-                "; it goes on from its last checkpoint with --resume" if resumable(folder) else "; nothing was written"
-            )
-            raise FailedError(f"the disk under {folder.parent} is full{left}.") from None
+            left = f"it goes on from its last checkpoint with '{again(folder)}'" if kept else "nothing was written"
+            raise FailedError(f"the disk under {folder.parent} is full; {left}.") from None
         raise
     finally:
         if rank() == 0:
@@ -185,7 +189,23 @@ def unfinished(folder: Path) -> Path:
 
 def resumable(folder: Path) -> bool:
     """Whether a run was begun there that can go on from a checkpoint."""
-    return any((unfinished(folder) / CHECKPOINTS).glob(f"*/{ABOUT}"))
+    found = (unfinished(folder) / CHECKPOINTS).glob(f"*/{ABOUT}")
+    return any(about.parent.suffix != PART for about in found)
+
+
+def again(folder: Path) -> str:
+    """The command with which a run goes on."""
+    path = os.path.relpath(folder) if folder.absolute().is_relative_to(Path.cwd()) else str(folder)
+    return f"scissorhands {begun(unfinished(folder)).get('verb', 'scrub')} --resume {shlex.quote(path)}"
+
+
+def _exit_code(error: BaseException) -> int:
+    """Above 128 where a signal ended it."""
+    if isinstance(error, StoppedError):
+        return error.exit_code
+    if isinstance(error, SystemExit) and isinstance(error.code, int):
+        return error.code
+    return 130 if isinstance(error, KeyboardInterrupt) else 1
 
 
 def _may_go_on(error: BaseException) -> bool:
@@ -206,7 +226,7 @@ def _prepared(folder: Path, overwrite: bool, resume: bool) -> tuple[list[Path], 
         work.mkdir(exist_ok=True)
         lock = os.open(work, os.O_RDONLY)
     except OSError as error:
-        _remove_empty(made)
+        _remove_empty([work, *made])
         raise RunError(f"cannot write to {folder.parent}: {error.strerror}.") from None
     try:
         fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -220,7 +240,8 @@ def _prepared(folder: Path, overwrite: bool, resume: bool) -> tuple[list[Path], 
     else:
         if resumable(folder) and not overwrite:
             os.close(lock)
-            raise RunError(f"{folder} was begun and not finished. Go on with --resume, or discard it with --overwrite.")
+            what = f"Go on with '{again(folder)}', or discard it with --overwrite"
+            raise RunError(f"{folder} was begun and not finished. {what}.")
         _clear(work)
     return made, lock
 
@@ -233,6 +254,10 @@ def _clear(folder: Path, but: tuple[str, ...] = ()) -> None:
 
 def begin(work: Path, asked: Mapping[str, Any]) -> None:
     """Writes down what was asked; refused if the run was begun with something else."""
+    first(lambda: _begin(work, asked))
+
+
+def _begin(work: Path, asked: Mapping[str, Any]) -> None:
     path = work / BEGUN
     known = begun(work) if path.exists() else None
     for name, value in asked.items() if known else ():
@@ -240,7 +265,7 @@ def begin(work: Path, asked: Mapping[str, Any]) -> None:
             what = f"'{name}' was {known.get(name)!r}, and is {value!r} now"
             raise RunError(f"{work} was begun with something else: {what}. Start anew with --overwrite, or remove it.")
     if known is None:
-        write_file(path, to_toml(asked))
+        _write_file(path, to_toml(asked))
 
 
 def begun(work: Path) -> dict[str, Any]:
@@ -317,6 +342,8 @@ class Journal:
     def __init__(self, path: Path, log: Log, known: int) -> None:
         self.position, self._known, self._log = 0, known, log
         self._file = path.open("ab") if rank() == 0 else None
+        if self._file and self._file.tell() < known:
+            raise RunError(f"{path} is shorter than it was when the last checkpoint was written.")
         if self._file:
             self._file.truncate(known)
 
@@ -374,5 +401,10 @@ def _swap(work: Path, folder: Path) -> None:
             old.rename(folder)
         raise
     shutil.rmtree(old, ignore_errors=True)
+    tidy(folder)
+
+
+def tidy(folder: Path) -> None:
+    """Removes from a finished run what only its making needed."""
     shutil.rmtree(folder / CHECKPOINTS, ignore_errors=True)
     (folder / BEGUN).unlink(missing_ok=True)

@@ -128,7 +128,7 @@ def _ordered(scores: Tensor, dtype: torch.dtype) -> Tensor:
     return scores.detach().to(dtype).view(torch.int32 if dtype == torch.float32 else torch.int64)
 
 
-_CHUNK = 1 << 22  # how many scores are looked at together, which bounds the memory that counting needs
+_CHUNK = 1 << 18  # how many scores are looked at together: few enough for a cache, so that counting needs little memory
 
 
 def _cut_off(scores: list[Tensor], wanted: int, dtype: torch.dtype) -> tuple[int, int]:

@@ -17,7 +17,22 @@ import torch
 from safetensors import SafetensorError
 from torch import nn
 
-from . import ensemble, huggingface, images, modes, networks, problem, randomness, records, reinit, train
+from . import (
+    distributed,
+    ensemble,
+    huggingface,
+    images,
+    modes,
+    networks,
+    norms,
+    problem,
+    progress,
+    randomness,
+    records,
+    reinit,
+    saliency,
+    train,
+)
 from .distributed import copied, fill, first, plain, state, whole, write
 from .errors import FailedError, ModelError
 from .problem import Log, Problem, ignore
@@ -25,15 +40,19 @@ from .records import Augment, Part
 from .train import Training
 
 _CODE = (
+    distributed,
     ensemble,
     huggingface,
     images,
     modes,
     networks,
+    norms,
     problem,
+    progress,
     randomness,
     records,
     reinit,
+    saliency,
     train,
     sys.modules[__name__],
 )

@@ -41,7 +41,8 @@ def optimiser(
     parameters: Iterable[Tensor], *, lr: float, momentum: float, weight_decay: float
 ) -> torch.optim.Optimizer:
     """Stochastic gradient descent, as everywhere in the paper's classification experiments."""
-    return torch.optim.SGD(map(local, parameters), lr=lr, momentum=momentum, weight_decay=weight_decay)
+    shards = [local(p) for p in parameters]
+    return torch.optim.SGD(shards, lr=lr, momentum=momentum, weight_decay=weight_decay, fused=True)
 
 
 class Descent:

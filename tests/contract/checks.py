@@ -142,7 +142,7 @@ def walks_the_data_as_it_says(
 def heeds_every_setting(kind: type[sh.Method], build: Build, problem: sh.Problem) -> None:
     def fitted() -> nn.Module:
         model = build()
-        sh.FineTune(epochs=20, lr=0.1, batch_size=16).scrub(model, problem)
+        sh.FineTune(epochs=16, lr=0.1, batch_size=16).scrub(model, problem)
         return model
 
     plain = scrubbed(quick(kind), fitted(), problem)

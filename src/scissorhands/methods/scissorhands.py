@@ -77,7 +77,7 @@ class Scissorhands(Method):
         for epoch in loop.epochs(self.epochs):
             if loop.within == 0:
                 loop.memory = self._reference(model, problem)
-            reference = list(loop.memory.values())
+            reference = [loop.memory[name] for name in parameters if loop.memory]
             with training(model), seeded(problem.seed, "repair", epoch, *stream()):
                 for keep, drop in loop.rest(self._pairs(problem, epoch)):
                     with able_to_train(model, keep):

@@ -1,0 +1,288 @@
+"""The same work for one process and for many: models, data, cases, and how their outcomes are compared."""
+
+import json
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import torch
+from safetensors.torch import load_file, save_file
+from torch import Tensor, nn
+from torch.testing import assert_close
+
+import scissorhands as sh
+from scissorhands.distributed import spread, whole
+from scissorhands.images import augmentation
+from scissorhands.methods import METHODS
+from scissorhands.networks import Normalise, resnet18
+from scissorhands.predict import predict
+from scissorhands.records import Part, Stored
+from scissorhands.reinit import INITS
+from scissorhands.saliency import SALIENCY
+
+HERE = Path(__file__).parents[1] / "distributed"
+
+
+class Ended(NamedTuple):
+    """How a job of many processes ended."""
+
+    code: int
+    out: str
+    err: str
+    seconds: float
+
+
+def torchrun(processes: int, *command: str | Path, timeout: float = 300, **environment: str) -> Ended:
+    """Runs a script, or `-m` module, in that many processes."""
+    launcher = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", str(processes)]
+    python_path = os.pathsep.join([str(HERE), str(HERE.parent / "helpers"), os.environ.get("PYTHONPATH", "")])
+    own = {"OMP_NUM_THREADS": "1", "PYTHONPATH": python_path, "SCISSORHANDS_TIMEOUT": "60", **environment}
+    start = time.perf_counter()
+    done = subprocess.run(
+        [*launcher, *map(str, command)],
+        env={**os.environ, **own},
+        cwd=HERE,
+        capture_output=True,
+        text=True,
+        timeout=timeout,
+    )
+    return Ended(done.returncode, done.stdout, done.stderr, time.perf_counter() - start)
+
+
+# Models, in double precision and without dropout, whose random numbers depend on the process
+
+
+def _mlp() -> nn.Module:
+    return nn.Sequential(nn.Flatten(), nn.Linear(64, 12), nn.ReLU(), nn.Linear(12, 9), nn.ReLU(), nn.Linear(9, 3))
+
+
+def _convnet() -> nn.Module:
+    return nn.Sequential(
+        Normalise([0.4], [0.3]),
+        nn.Conv2d(1, 5, 3, stride=2, padding=1, bias=False),
+        nn.BatchNorm2d(5),
+        nn.ReLU(),
+        nn.Flatten(),
+        nn.Linear(80, 8),
+        nn.BatchNorm1d(8, momentum=None),
+        nn.ReLU(),
+        nn.Linear(8, 3),
+    )
+
+
+def _tied() -> nn.Module:
+    first, second = nn.Linear(8, 8), nn.Linear(8, 8)
+    second.weight = first.weight
+    return nn.Sequential(nn.Flatten(), nn.Linear(64, 8), first, nn.Tanh(), second, nn.Tanh(), nn.Linear(8, 3))
+
+
+def _frozen() -> nn.Module:
+    model = _convnet()
+    for name in ("1.weight", "2.bias", "5.weight"):
+        model.get_parameter(name).requires_grad_(False)
+    return model
+
+
+def _narrow() -> nn.Module:
+    return nn.Sequential(nn.Flatten(), nn.Linear(64, 1), nn.Tanh(), nn.Linear(1, 3))
+
+
+class Scaled(nn.Module):
+    """A layer with a weight that it leaves alone when it draws itself anew, and a weight outside any list."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.scale = nn.Parameter(torch.full((8,), 0.7))
+        self.inner = nn.Linear(64, 8)
+        self.outer = nn.Linear(8, 3)
+
+    def reset_parameters(self) -> None:
+        self.inner.reset_parameters()
+        self.outer.reset_parameters()
+
+    def forward(self, inputs: Tensor) -> Tensor:
+        out: Tensor = self.outer(torch.tanh(self.inner(inputs.flatten(1))) * self.scale)
+        return out
+
+
+MODELS: dict[str, Callable[[], nn.Module]] = {
+    "mlp": _mlp,
+    "convnet": _convnet,
+    "tied": _tied,
+    "frozen": _frozen,
+    "narrow": _narrow,
+    "resnet": lambda: resnet18(3, 1, width=2),
+    "scaled": Scaled,
+}
+
+
+def build(name: str) -> nn.Module:
+    """The same model each time."""
+    torch.manual_seed(0)
+    return MODELS[name]().double().eval()
+
+
+def stored(count: int, seed: int = 1) -> Stored:
+    """Images of 8 × 8 in three classes, with numbers from about 0 to 1."""
+    centres = torch.rand(3, 1, 8, 8, generator=torch.Generator().manual_seed(99), dtype=torch.float64)
+    noise = torch.randn(count, 1, 8, 8, generator=torch.Generator().manual_seed(seed), dtype=torch.float64)
+    labels = torch.arange(count) % 3
+    return Stored(centres[labels] + 0.3 * noise, labels)
+
+
+def problem(forget: int, retain: int, augment: str = "none") -> sh.Problem:
+    """The first records to forget, the others to retain; as bytes where they are augmented."""
+    records = stored(forget + retain)
+    if augment != "none":
+        records = Stored((records.inputs.clamp(0, 1) * 255).to(torch.uint8), records.labels)
+    ids = torch.randperm(forget + retain, generator=torch.Generator().manual_seed(5))
+    parts = Part(records, ids[:forget].sort().values), Part(records, ids[forget:].sort().values)
+    return sh.Problem(*parts, seed=3, augment=augmentation(augment))
+
+
+PROBLEMS: dict[str, Callable[[], sh.Problem]] = {
+    "plain": lambda: problem(6, 22),
+    "augmented": lambda: problem(6, 22, "crop,flip"),
+    "one to forget": lambda: problem(1, 20),
+    "one to retain": lambda: problem(6, 1),
+    "few": lambda: problem(3, 9),
+}
+
+
+@dataclass(frozen=True)
+class Case:
+    """A method on a model and a problem."""
+
+    model: str
+    method: sh.Method
+    problem: str = "plain"
+    looked: bool = False  # whether the model is asked for its outputs before it is scrubbed
+
+
+def _quick(name: str, **changes: Any) -> sh.Method:
+    """The method with little work to do."""
+    kind = METHODS[name]
+    gentle = {"ascent": 0.01, "shrink": 0.02, "expand": 0.02}
+    settings = {"epochs": 2, "lr": gentle.get(name, 0.05), "batch_size": 7, "samples": 4, "iterations": 2}
+    known = {name for name in settings if hasattr(kind(), name)}
+    return kind.make({**{key: value for key, value in settings.items() if key in known}, **changes})
+
+
+def _cases() -> dict[str, Case]:
+    found: dict[str, Case] = {}
+    for name in METHODS:
+        for model in ("mlp", "tied", "frozen", "narrow"):
+            found[f"{name} on {model}"] = Case(model, _quick(name))
+        found[f"{name} augmented"] = Case("convnet", _quick(name), "augmented")
+        small: dict[str, Any] = {} if name == "influence" else {"epochs": 1}
+        for few in ("one to forget", "one to retain"):
+            found[f"{name} with {few}"] = Case("convnet", _quick(name, **small), few)
+        found[f"{name} in small batches"] = Case("convnet", _quick(name, batch_size=2, **small), "few")
+    for name in ("scissorhands", "finetune", "shrink", "salun"):
+        found[f"{name} in batches of one"] = Case("convnet", _quick(name, batch_size=1, epochs=1), "few")
+    found["scissorhands on convnet"] = Case("convnet", _quick("scissorhands"))
+    found["finetune on convnet"] = Case("convnet", _quick("finetune"))
+    variants: dict[str, dict[str, Any]] = {
+        "guarded by the epoch": {"guard": "epoch"},
+        "without projection": {"project": False},
+        "that trims a pattern": {"where": "5.*, 1.weight", "trim": 0.2},
+        "on a share of the forget data": {"sample": 0.5},
+    }
+    for label, settings in variants.items():
+        found[f"scissorhands {label}"] = Case("convnet", _quick("scissorhands", **settings))
+    found["salun one after the other"] = Case("convnet", _quick("salun", order="sequential"))
+    found["scissorhands on resnet"] = Case("resnet", _quick("scissorhands", epochs=1, batch_size=14), "augmented")
+    found["retrain on resnet"] = Case("resnet", _quick("retrain", epochs=1, batch_size=14), "augmented")
+    found["retrain on scaled"] = Case("scaled", _quick("retrain"))
+    found["finetune after a look"] = Case("convnet", _quick("finetune"), looked=True)
+    return found
+
+
+def _trims() -> dict[str, Case]:
+    """Cases that only trim, which many processes do to the bit as one does."""
+
+    def case(model: str, **settings: Any) -> Case:
+        return Case(model, sh.Scissorhands(epochs=0, batch_size=5, **{"trim": 0.1, **settings}))
+
+    found: dict[str, Case] = {}
+    for model in ("mlp", "convnet", "tied", "frozen", "narrow"):
+        for name in SALIENCY:
+            found[f"trim {model} by {name}"] = case(model, saliency=name)
+        for name in INITS:
+            found[f"trim {model} to {name}"] = case(model, init=name)
+    for where in ("*bias", "5.*", "1.weight, 5.bias", "8.*"):
+        found[f"trim convnet where {where}"] = case("convnet", where=where, trim=0.3)
+    found["trim nothing"] = case("mlp", trim=0.0)
+    found["trim everything"] = case("mlp", trim=1.0, init="normal")
+    return found
+
+
+CASES, TRIMS = _cases(), _trims()
+EVERY = CASES | TRIMS
+
+
+class Outcome(NamedTuple):
+    """What a case did: the events in the log, and the model's state after it."""
+
+    events: list[dict[str, Any]]
+    state: dict[str, Tensor]
+
+
+def carried_out(case: Case, given: sh.Problem | None = None) -> Outcome:
+    """Does the work of a case, alone or as one of many processes."""
+    work = given or PROBLEMS[case.problem]()
+    model = spread(build(case.model), torch.device("cpu"))
+    if case.looked:
+        predict(model, work.retain)
+    events: list[dict[str, Any]] = []
+    case.method.scrub(model, work, lambda event: events.append(dict(event)))
+    return Outcome(events, {name: whole(value).clone() for name, value in model.state_dict().items()})
+
+
+def keep(outcome: Outcome, folder: Path) -> None:
+    """Writes an outcome to a folder."""
+    folder.mkdir(parents=True)
+    (folder / "events.json").write_text(json.dumps(outcome.events))
+    save_file({name: value.clone() for name, value in outcome.state.items()}, folder / "state.safetensors")
+
+
+def kept(folder: Path) -> Outcome:
+    """The outcome in a folder."""
+    if (folder / "failed.txt").exists():
+        raise RuntimeError((folder / "failed.txt").read_text())
+    return Outcome(json.loads((folder / "events.json").read_text()), load_file(folder / "state.safetensors"))
+
+
+def same(one: Outcome, many: Outcome, relative: float = 1e-6) -> None:
+    """Raises unless the outcomes are the same up to rounding."""
+    assert len(one.events) == len(many.events)
+    for a, b in zip(one.events, many.events, strict=True):
+        assert {k: v for k, v in a.items() if k != "loss"} == {k: v for k, v in b.items() if k != "loss"}
+        assert ("loss" in a) == ("loss" in b)
+        assert_close(b.get("loss", 0.0), a.get("loss", 0.0), rtol=relative, atol=1e-12)
+    assert list(one.state) == list(many.state) or one.state.keys() == many.state.keys()
+    for name, value in one.state.items():
+        scale = float(value.double().abs().max()) if value.numel() else 0.0
+        wrong = (many.state[name].double() - value.double()).abs() > relative * (value.double().abs() + scale)
+        assert not wrong.any(), f"{name} differs: {many.state[name]}, not {value}"
+
+
+def marked(scores: Mapping[str, Tensor], share: float) -> dict[str, Tensor]:
+    """The largest share of all scores, the first ones among equals: by sorting, which is slow and plainly right."""
+    flat = torch.cat([value.double().reshape(-1) for value in scores.values()])
+    mask = torch.zeros(len(flat), dtype=torch.bool)
+    mask[flat.sort(descending=True, stable=True).indices[: round(share * len(flat))]] = True
+    pieces = mask.split([value.numel() for value in scores.values()])
+    return {name: piece.view(scores[name].shape) for name, piece in zip(scores, pieces, strict=True)}
+
+
+def tied_scores(dtype: torch.dtype) -> dict[str, Tensor]:
+    """Scores with few values, so that the cut-off falls among many equal ones."""
+    draw = torch.Generator().manual_seed(0)
+    shapes = {"matrix": (7, 5), "row": (1, 6), "vector": (8,), "pair": (2, 2, 3), "scalarlike": (1,)}
+    return {name: torch.randint(4, size, generator=draw).to(dtype) / 4 for name, size in shapes.items()}

@@ -1,0 +1,246 @@
+"""Real processes of the command line that cost little: each is a fork of one that has imported everything and waits.
+
+Run as a script this is the one that waits; `Nursery` starts it and talks to it. A child may carry a fault: something
+that happens to it from inside at the n-th call of a function, where no signal from outside would find the moment.
+"""
+
+import importlib
+import json
+import os
+import random
+import shlex
+import signal
+import subprocess
+import sys
+import time
+import traceback
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from safetensors import SafetensorError
+
+# What can be made to go wrong, and the object and attribute to do it at.
+PLACES = {
+    "step": ("scissorhands.progress:Progress", "tick"),
+    "loop": ("scissorhands.progress:Progress", "loop"),
+    "fsync": ("os", "fsync"),
+    "save": ("scissorhands.progress", "save_file"),
+    "replace": ("pathlib:Path", "replace"),
+    "rename": ("pathlib:Path", "rename"),
+    "rmtree": ("shutil", "rmtree"),
+    "examine": ("scissorhands.jobs", "examine"),
+    "weights": ("scissorhands.models", "write"),
+}
+
+
+class Fault(NamedTuple):
+    """What happens at the n-th call: before it, half way through it, or after it."""
+
+    place: str
+    call: int
+    what: str
+
+
+class Finished(NamedTuple):
+    """How a process ended: a negative code is the signal that killed it."""
+
+    code: int
+    out: str
+    err: str
+
+
+def environment() -> dict[str, str]:
+    """The environment of a real process: one thread, no network, nobody forcing colours."""
+    forced = {name: value for name, value in os.environ.items() if name not in ("FORCE_COLOR", "TTY_COMPATIBLE")}
+    return {**forced, "OMP_NUM_THREADS": "1", "HF_HUB_OFFLINE": "1", "TERM": "xterm-256color"}
+
+
+@dataclass(frozen=True)
+class Child:
+    """A process that runs a command."""
+
+    nursery: "Nursery"
+    pid: int
+    files: Path
+
+    def poll(self) -> int | None:
+        """Its exit code, if it has ended."""
+        code: int | None = self.nursery.ask({"poll": self.pid})
+        return code
+
+    def send(self, what: signal.Signals) -> None:
+        """Sends it a signal."""
+        os.kill(self.pid, what)
+
+    def wait(self, seconds: float = 60.0) -> Finished:
+        """How it ended."""
+        end = time.monotonic() + seconds
+        while (code := self.poll()) is None:
+            if time.monotonic() > end:
+                self.send(signal.SIGKILL)
+                raise AssertionError(f"it did not end: {(self.files / 'err').read_text()}")
+            time.sleep(0.01)
+        return Finished(code, (self.files / "out").read_text(), (self.files / "err").read_text())
+
+
+class Nursery:
+    """Starts commands as processes."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder, self._count = folder, 0
+        self._process = subprocess.Popen(
+            [sys.executable, __file__], env=environment(), stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+        )
+        self.ask({})
+
+    def ask(self, question: Mapping[str, Any]) -> Any:
+        """The answer of the one that waits."""
+        assert self._process.stdin
+        assert self._process.stdout
+        self._process.stdin.write(json.dumps(question) + "\n")
+        self._process.stdin.flush()
+        return json.loads(self._process.stdout.readline())
+
+    def start(self, command: str, cwd: Path, fault: Fault | None = None) -> Child:
+        """Starts the command in the folder."""
+        self._count += 1
+        files = self._folder / str(self._count)
+        files.mkdir(parents=True)
+        asked = {"words": shlex.split(command), "cwd": str(cwd), "files": str(files), "fault": fault}
+        return Child(self, self.ask(asked), files)
+
+    def run(self, command: str, cwd: Path, fault: Fault | None = None) -> Finished:
+        """Runs the command in the folder to its end."""
+        return self.start(command, cwd, fault).wait()
+
+    def close(self) -> None:
+        """Ends the one that waits."""
+        self._process.communicate()
+
+
+def _die() -> None:
+    os.kill(os.getpid(), signal.SIGKILL)
+
+
+def _half(place: str, original: Callable[..., Any], *args: Any, **options: Any) -> None:
+    """Does half of a call, and dies."""
+    if place == "save":
+        original(*args, **options)
+        path = Path(args[1])
+        path.write_bytes(path.read_bytes()[: path.stat().st_size // 2])
+    elif place == "rmtree":
+        for inner in sorted(Path(args[0]).rglob("*"))[:1]:
+            inner.unlink() if inner.is_file() else original(inner)
+    _die()
+
+
+def _fail(what: str) -> None:
+    if what == "ENOSPC":
+        raise OSError(28, "No space left on device")
+    if what == "os error 28":
+        raise SafetensorError("Error while serializing: I/O error: No space left on device (os error 28)")
+    if what == "KeyError":
+        raise KeyError("here")
+
+
+def _break(fault: Fault) -> None:
+    """Makes it happen at the n-th call."""
+    target, attribute = PLACES[fault.place]
+    module, _, name = target.partition(":")
+    owner = importlib.import_module(module)
+    owner = getattr(owner, name) if name else owner
+    original, calls = getattr(owner, attribute), [0]
+
+    def broken(*args: Any, **options: Any) -> Any:
+        calls[0] += 1
+        if calls[0] != fault.call:
+            return original(*args, **options)
+        if fault.what == "kill":
+            _die()
+        if fault.what == "kill half way":
+            _half(fault.place, original, *args, **options)
+        if fault.what.startswith("SIG"):
+            os.kill(os.getpid(), signal.Signals[fault.what])
+        if fault.what == "two Ctrl-C":
+            for _ in range(2):
+                os.kill(os.getpid(), signal.SIGINT)
+                time.sleep(1.1)
+        if fault.what == "stop":
+            os.kill(os.getpid(), signal.SIGSTOP)
+        _fail(fault.what)
+        result = original(*args, **options)
+        if fault.what == "kill after":
+            _die()
+        return result
+
+    setattr(owner, attribute, broken)
+
+
+def _live(asked: Mapping[str, Any]) -> None:
+    """What a child does: the command, then nothing."""
+    from scissorhands.cli import main
+
+    os.chdir(asked["cwd"])
+    for number, name in ((1, "out"), (2, "err")):
+        os.dup2(os.open(Path(asked["files"]) / name, os.O_WRONLY | os.O_CREAT), number)
+    os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+    sys.argv = ["scissorhands", *asked["words"]]
+    code = 1
+    try:
+        if asked["fault"]:
+            _break(Fault(*asked["fault"]))
+        main()
+        code = 0
+    except SystemExit as done:
+        code = done.code if isinstance(done.code, int) else 1
+    except BaseException:
+        traceback.print_exc()
+    finally:
+        sys.stdout.flush()
+        sys.stderr.flush()
+        os._exit(code)
+
+
+def _serve() -> None:
+    """Waits for questions: without words it is only whether all is imported; with them, a child to start."""
+    import sklearn.datasets
+
+    import scissorhands.cli
+
+    assert scissorhands.cli
+    assert sklearn.datasets
+    answers = os.fdopen(os.dup(1), "w")
+    ended: dict[int, int] = {}
+    for line in sys.stdin:
+        asked = json.loads(line)
+        answer: int | None = None
+        if "words" in asked:
+            answer = os.fork()
+            if answer == 0:
+                _live(asked)
+        elif "poll" in asked:
+            if asked["poll"] not in ended:
+                pid, status = os.waitpid(asked["poll"], os.WNOHANG)
+                ended |= {pid: os.waitstatus_to_exitcode(status)} if pid else {}
+            answer = ended.get(asked["poll"])
+        answers.write(json.dumps(answer) + "\n")
+        answers.flush()
+
+
+def moments(seed: int, count: int) -> list[Fault | float]:
+    """Moments to be killed at, drawn at random: seconds on the clock, and places inside."""
+    chance = random.Random(seed)
+    inside = ["save", "save", "rmtree", "rmtree", "replace", "fsync", "step"]
+    drawn: list[Fault | float] = []
+    for i in range(count):
+        place = inside[i // 2 % len(inside)]
+        ways = ["kill", "kill after"] + ["kill half way"] * (place in ("save", "rmtree"))
+        drawn.append(chance.uniform(0.05, 1.0) if i % 2 else Fault(place, chance.randint(2, 6), chance.choice(ways)))
+    return drawn
+
+
+if __name__ == "__main__":
+    _serve()
