@@ -197,7 +197,10 @@ def test_a_run_that_replaces_another_and_is_killed_goes_on_to_replace_it(nursery
 def test_training_that_is_killed_goes_on_too(nursery: Nursery, base: Path) -> None:
     killed = nursery.run(f"{TRAIN} {OWN} --checkpoint 0 -o taught", base, Fault("save", 9, "kill half way"))
     assert killed.code == -signal.SIGKILL
-    finished = nursery.run("train --resume taught", base)
+    refused = nursery.run("train --resume taught", base)
+    assert refused.code == 2
+    assert "If you trust it, name it: --factory" in refused.err
+    finished = nursery.run(f"train --resume taught --factory {OWN.split()[1]}", base)
     assert finished.code == 0, finished.err
     assert same(base / "taught", base / "own")
 

@@ -3,6 +3,7 @@
 import json
 import signal
 import sys
+import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import replace
@@ -19,9 +20,15 @@ from rich.table import Table as Grid
 from . import bench as benching
 from . import jobs, report, runs, table
 from .audit import Audit
+from .diffusion import drawing
+from .diffusion import erase as erasing
+from .diffusion import pipeline as pipelines
+from .diffusion.drawing import Drawing
+from .diffusion.erase import Erasure
+from .diffusion.pipeline import is_pipeline
 from .distributed import first, rank, started, together
 from .docs import shown, summary
-from .errors import LostError, RunError, ScissorhandsError, did_you_mean
+from .errors import RunError, ScissorhandsError, did_you_mean
 from .exam import Evaluation
 from .forget import Forget
 from .jobs import Place, Request, Subject
@@ -52,9 +59,6 @@ def main() -> None:
         sys.exit(2)
     except click.ClickException as error:
         _fail(error.format_message(), 2)
-    except LostError as error:
-        err.quiet = False  # it may be the first process that was lost
-        _fail(str(error), error.exit_code)
     except ScissorhandsError as error:
         _fail(str(error), error.exit_code)
     except (KeyboardInterrupt, click.Abort):
@@ -77,6 +81,9 @@ def _say(text: str) -> None:
 
 
 def _fail(message: str, code: int) -> None:
+    if err.quiet:  # if the first process fails alike, it says so, and this one is ended before it can say it too
+        time.sleep(3)
+        err.quiet = False
     err.print(f"[bold red]error:[/] {_plain(message)}")
     sys.exit(code)
 
@@ -193,6 +200,7 @@ _forget_options = _options(
 @click.option("--holdout", default=0.1, show_default=True, help="Share of the training data to hold out as unseen.")
 @click.option("--split-seed", default=0, show_default=True, help="Seed of the choice of what is held out.")
 @click.option("-o", "--output", type=_PATH, help="The run folder to write.")
+@click.option("--factory", metavar="MODULE:NAME", help="With --resume: the code that builds the model, if it is yours.")
 @_where_options
 @_resume_options
 def train(
@@ -204,6 +212,7 @@ def train(
     holdout: float,
     split_seed: int,
     output: Path | None,
+    factory: str | None,
     overwrite: bool,
     seed: int,
     device: str,
@@ -213,7 +222,7 @@ def train(
 ) -> None:
     """Train a classifier, with some data held out."""
     if resume:
-        _resume("train", resume, None, as_json)
+        _resume("train", resume, factory, None, as_json)
         return
     if model is None or output is None:
         raise click.UsageError(f"Missing option {'--model' if model is None else '-o'!r}.")
@@ -227,16 +236,63 @@ def train(
     _show(run, as_json)
 
 
-def _resume(verb: str, folder: Path, factory: str | None, as_json: bool) -> None:
+def _resume(verb: str, folder: Path, factory: str | None, method: str | None, as_json: bool) -> None:
     """Goes on with a run; what it does was said when it was begun."""
     context = click.get_current_context()
-    others = [name for name in context.params if name not in ("resume", "factory", "as_json")]
+    begun = runs.begun(runs.unfinished(folder)) if runs.unfinished(folder).is_dir() else {}
+    free = {"resume", "factory", "as_json"} | ({"method"} if method == begun.get("method") else set())
+    others = [name for name in context.params if name not in free]
     if what := _given(*others):
-        what = "MODEL" if verb == "scrub" and what == "--model" else what
+        what = "MODEL" if what == "model" else what
         raise click.UsageError(f"'{verb} --resume RUN' goes on with what was asked; {what} cannot change it.")
     with _progress() as log:
-        run = jobs.resume(verb, folder, factory, log)
+        erases = "concept" in begun and verb == "scrub"
+        run = erasing.resume(folder, begun, log) if erases else jobs.resume(verb, folder, factory, method, log)
     _show(run, as_json)
+
+
+def _erase(
+    model: str,
+    forget: str | None,
+    erasure: Erasure,
+    method: str,
+    settings: tuple[str, ...],
+    place: Place,
+    as_json: bool,
+) -> None:
+    """Erases a concept from a pipeline."""
+    if not forget:
+        raise click.UsageError("say what to forget: --forget concept:nudity,naked.")
+    values = erasing.method_named(method).parsed(settings)
+    with _progress() as log:
+        run = erasing.erase(Path(model), Forget(forget), erasure, method, values, place, log)
+    _show(run, as_json)
+
+
+@group.command()
+@click.argument("pipeline", type=_PATH)
+@click.option("--prompts", required=True, help="What to draw, separated by commas; with semicolons, by those.")
+@click.option("--per-prompt", default=100, show_default=True, type=click.IntRange(min=1), help="Images of each.")
+@click.option(
+    "--set", "settings", multiple=True, metavar="NAME=VALUE", help="How to draw: steps=50, guidance=7.5, batch_size=4."
+)
+@click.option("-o", "--output", required=True, type=_PATH, help="The folder to fill; what is there is not drawn again.")
+@click.option("--seed", default=0, show_default=True, help="Seed of the first image of each prompt.")
+@click.option("--device", default="auto", show_default=True)
+def sample(
+    pipeline: Path, prompts: str, per_prompt: int, settings: tuple[str, ...], output: Path, seed: int, device: str
+) -> None:
+    """Draw images from a diffusion PIPELINE, with their prompts."""
+    how = Drawing.make(Drawing.parsed(settings))
+    if output.exists() and not output.is_dir():
+        raise RunError(f"cannot write to {output}: it is not a folder.")
+    wanted = [prompt.strip() for prompt in prompts.split(";" if ";" in prompts else ",") if prompt.strip()]
+    if not wanted:
+        raise click.UsageError("say what to draw: --prompts 'a cat, a dog'.")
+    with _progress() as log:
+        drawer = pipelines.load(pipeline, Place(output, device=device).torch_device())
+        drawing.sample(drawer, wanted, per_prompt, seed, how, output, log)
+    err.print(f"wrote {len(wanted) * per_prompt} images to {_plain(str(output))}")
 
 
 @group.command()
@@ -247,6 +303,10 @@ def _resume(verb: str, folder: Path, factory: str | None, as_json: bool) -> None
 @click.option("--method", default="scissorhands", show_default=True, help="A name from 'methods', or module:Class.")
 @click.option(
     "--set", "settings", multiple=True, metavar="NAME=VALUE", help="A setting of the method, such as trim=0.03."
+)
+@click.option("--anchor", metavar="PROMPT", help="For a pipeline: what it is to take the concept for.")
+@click.option(
+    "--erase", multiple=True, metavar="NAME=VALUE", help="For a pipeline: per_prompt, retain, parameters, optimiser …"
 )
 @click.option("-o", "--output", type=_PATH, help="The run folder to write.")
 @_where_options
@@ -261,6 +321,8 @@ def scrub(
     factory: str | None,
     method: str,
     settings: tuple[str, ...],
+    anchor: str | None,
+    erase: tuple[str, ...],
     output: Path | None,
     overwrite: bool,
     seed: int,
@@ -269,17 +331,25 @@ def scrub(
     checkpoint: float,
     resume: Path | None,
 ) -> None:
-    """Make MODEL (a model folder, a run, or a Hugging Face name) forget."""
+    """Make MODEL (a model folder, a run, a Hugging Face name, or a diffusion pipeline) forget."""
     if resume:
-        _resume("scrub", resume, factory, as_json)
+        _resume("scrub", resume, factory, method, as_json)
         return
     if model is None or output is None:
         raise click.UsageError("Missing argument 'MODEL'." if model is None else "Missing option '-o'.")
+    place = Place(output, overwrite, seed, device, checkpoint)
+    if is_pipeline(model):
+        if idle := _given("data_set", "split_seed", "unseen", "factory"):
+            raise click.UsageError(f"{idle} is about a classifier, and {model} is a pipeline.")
+        asked = {**Erasure.parsed(erase), **({"anchor": anchor} if anchor else {}), **({"data": data} if data else {})}
+        _erase(model, forget, Erasure.make(asked), method, settings, place, as_json)
+        return
+    if idle := _given("anchor", "erase"):
+        raise click.UsageError(f"{idle} is about a diffusion pipeline, and {model} is none.")
     kind = find(method)
     values = kind.parsed(settings)
     kind.make(values)
     request = _request(forget, data, data_set, split_seed, unseen)
-    place = Place(output, overwrite, seed, device, checkpoint)
     with _progress() as log:
         run = jobs.scrub(Subject.load(model, factory, place.torch_device()), request, method, values, place, log)
     _show(run, as_json)
@@ -359,8 +429,9 @@ def evaluate(
 def _given(*names: str) -> str:
     """The first of these options that the user gave, as it is written."""
     context = click.get_current_context()
+    written = {parameter.name: parameter.opts[-1] for parameter in context.command.params}
     given = [name for name in names if context.get_parameter_source(name) is ParameterSource.COMMANDLINE]
-    return f"--{given[0].replace('_', '-')}" if given else ""
+    return written[given[0]] if given else ""
 
 
 def _deepened(audit: Audit, dry_run: bool) -> Run:
@@ -442,15 +513,24 @@ def bench(recipe: Path, output: Path, level: str | None, device: str, as_json: b
 
 
 @group.command()
-@click.option("-o", "--output", type=_PATH, default="runs/demo", show_default=True)
+@click.option("--diffusion", is_flag=True, help="Forget how to draw a digit, with a small text-to-image pipeline.")
+@click.option("-o", "--output", type=_PATH, help="The folder to write: runs/demo or runs/demo-diffusion.")
 @click.option("--overwrite", is_flag=True, help="Replace an earlier demo.")
 @_level_option
 @click.option("--device", default="auto", show_default=True)
 @click.option("--json", "as_json", is_flag=True, help="Print the table as JSON.")
-def demo(output: Path, overwrite: bool, level: str | None, device: str, as_json: bool) -> None:
+def demo(diffusion: bool, output: Path | None, overwrite: bool, level: str | None, device: str, as_json: bool) -> None:
     """Forget a digit by every method of the paper, three seeds."""
+    if diffusion and level:
+        raise click.UsageError("--level is about classifiers: leave it out with --diffusion.")
+    output = output or Path("runs/demo-diffusion" if diffusion else "runs/demo")
     with _progress() as log:
-        found = benching.demo(output, overwrite, device, log, level or "quick")
+        if diffusion:
+            from .diffusion.demo import demo as erasing_demo  # needs the extra
+
+            found = erasing_demo(output, overwrite, device, log)
+        else:
+            found = benching.demo(output, overwrite, device, log, level or "quick")
     _print(found, as_json)
     err.print(f"wrote {_plain(str(output / 'report.html'))} and {_plain(str(output / 'table.json'))}")
 

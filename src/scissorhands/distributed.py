@@ -9,15 +9,14 @@ import copy
 import ctypes
 import json
 import os
-import pickle
 import struct
 import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager, nullcontext
+from contextlib import contextmanager
 from datetime import timedelta
 from pathlib import Path
 from typing import Any, TypeVar
-from weakref import WeakKeyDictionary
+from weakref import WeakKeyDictionary, ref
 
 import torch
 import torch.distributed as dist
@@ -44,6 +43,7 @@ _DTYPES = {
     torch.uint8: "U8",
     torch.bool: "BOOL",
 }  # as safetensors calls them
+_MARK = "stands_in_for_none"
 _MMAP_THRESHOLD = -3  # the number of this setting in malloc.h: above that size, memory is mapped for itself
 _SKELETONS: "WeakKeyDictionary[nn.Module, nn.Module]" = WeakKeyDictionary()  # sharded models as they were before
 
@@ -107,8 +107,10 @@ def rank() -> int:
 
 def own_device(device: torch.device) -> torch.device:
     """The device for this process, where each has its own accelerator."""
-    if world_size() == 1 or device.type == "cpu" or device.index is not None:
+    if world_size() == 1 or device.type == "cpu":
         return device
+    if device.index is not None:
+        raise SettingError(f"each process takes its own device: say '{device.type}', not '{device}'.")
     return torch.device(device.type, int(os.environ.get("LOCAL_RANK", 0)))
 
 
@@ -136,7 +138,7 @@ def first(action: Callable[[], T]) -> T:
 def _portable(error: Exception) -> Exception:
     """The error, if it can be sent to another process; else one that says the same."""
     try:
-        pickle.loads(pickle.dumps(error))
+        copy.deepcopy(error)
     except Exception:  # its class decides what goes wrong
         return RuntimeError(f"{type(error).__name__}: {error}")
     return error
@@ -162,6 +164,13 @@ def total(value: Tensor) -> Tensor:
     return value
 
 
+def shared(value: Tensor) -> Tensor:
+    """The value that the first process has, in place."""
+    if world_size() > 1:
+        dist.broadcast(value, 0)
+    return value
+
+
 def queue(count: int) -> tuple[int, int]:
     """How many things the processes before this one have, and all together, where this one has `count`."""
     counts = torch.zeros(world_size(), dtype=torch.int64)
@@ -179,6 +188,30 @@ def mine(count: int) -> slice:
     """Which of `count` records this process works on."""
     bounds = [count * i // world_size() for i in (rank(), rank() + 1)]
     return slice(*bounds)
+
+
+def fetched(fetch: Callable[[Tensor], tuple[Tensor, Tensor]], ids: Tensor) -> tuple[Tensor, Tensor]:
+    """This process's share of a batch.
+
+    A process without a record must compute all the same, since the others wait for it, and few layers take an empty
+    batch. So it gets a record that is marked, and counts for nothing.
+    """
+    own = ids[mine(len(ids))]
+    if len(own):
+        return fetch(own)
+    inputs, labels = fetch(ids[:1])
+    return marked(inputs), labels
+
+
+def marked(inputs: Tensor) -> Tensor:
+    """Marks inputs that only stand in for none."""
+    setattr(inputs, _MARK, True)
+    return inputs
+
+
+def counted(batch: tuple[Tensor, Tensor]) -> int:
+    """How many records of a batch of this process count."""
+    return 0 if getattr(batch[0], _MARK, False) else len(batch[1])
 
 
 def gathered(values: Tensor, count: int) -> Tensor:
@@ -218,8 +251,14 @@ def over_all(loss: Callable[[nn.Module, Any], Tensor]) -> Callable[[nn.Module, A
     return _OverAll(loss)
 
 
+def standing_in() -> bool:
+    """Whether what is being computed is a loss on a record that only stands in for none."""
+    return _OverAll.empty
+
+
 class _OverAll:
     inside = False
+    empty = False
 
     def __init__(self, loss: Callable[[nn.Module, Any], Tensor]) -> None:
         self.loss = loss
@@ -227,12 +266,12 @@ class _OverAll:
     def __call__(self, model: nn.Module, batch: tuple[Tensor, Tensor]) -> Tensor:
         if _OverAll.inside:  # another loss was put around this one, and is the one that is taken over all
             return self.loss(model, batch)
-        _OverAll.inside = True
+        _OverAll.inside, _OverAll.empty = True, counted(batch) == 0
         try:
             own = self.loss(model, batch)
         finally:
-            _OverAll.inside = False
-        found: Tensor = _Mean.apply(own, len(batch[1]))  # type: ignore[no-untyped-call]
+            _OverAll.inside = _OverAll.empty = False
+        found: Tensor = _Mean.apply(own, counted(batch))  # type: ignore[no-untyped-call]
         return found
 
 
@@ -268,7 +307,7 @@ def gradients(loss: Tensor, parameters: Sequence[nn.Parameter]) -> list[Tensor]:
     """The gradient of the loss over the records of all processes, for the part of each weight that is held here."""
     if world_size() == 1:
         found = torch.autograd.grad(loss, parameters, allow_unused=True)
-        return [torch.zeros_like(p) if g is None else g for p, g in zip(parameters, found, strict=True)]
+        return [alike(g, p) for g, p in zip(found, parameters, strict=True)]
     for model in _SKELETONS:  # a gradient that nobody takes would hold on to the memory of its whole block
         model.zero_grad()
     loss.backward()
@@ -284,6 +323,15 @@ def gradients(loss: Tensor, parameters: Sequence[nn.Parameter]) -> list[Tensor]:
     for model in _SKELETONS:
         model.zero_grad()
     return taken
+
+
+def alike(gradient: Tensor | None, parameter: Tensor) -> Tensor:
+    """The gradient as its parameter lies in memory, since a fused optimiser does not look; zero if there is none."""
+    if gradient is None:
+        return torch.zeros_like(parameter)
+    if gradient.stride() == parameter.stride():
+        return gradient
+    return torch.empty_like(parameter).copy_(gradient)
 
 
 def spread(model: nn.Module, device: torch.device) -> nn.Module:
@@ -305,16 +353,19 @@ def spread(model: nn.Module, device: torch.device) -> nn.Module:
     normalise_over_all(model)
     mesh = init_device_mesh(device.type, (world_size(),))
     scalars = {name: p for name, p in model.named_parameters() if p.dim() == 0}
+    if len({p.dtype for p in model.parameters()}) > 1:
+        raise ModelError("the weights are of several precisions, and only those of one can be shared out.")
     for name, parameter in scalars.items():
         if parameter.requires_grad:
             raise ModelError(f"{name} is a single number, which cannot be shared out: make it a tensor of one element.")
     for block in [*_blocks(model), model]:
         fully_shard(block, mesh=mesh, reshard_after_forward=True, ignored_params=set(scalars.values()))
     if empty:
-        buffers = {name: buffer.clone() for name, buffer in model.named_buffers()}
+        buffers = {name: buffer.clone() for name, buffer in model.named_buffers() if not buffer.is_meta}
         model.to_empty(device=device)
         for name, buffer in model.named_buffers():
-            buffer.copy_(buffers[name])
+            if name in buffers:
+                buffer.copy_(buffers[name])
     _SKELETONS[model] = shape
     return model
 
@@ -418,11 +469,16 @@ def hollow() -> Iterator[None]:
         yield
         return
     register = nn.Module.register_parameter
+    seen: dict[int, tuple[ref[nn.Parameter], nn.Parameter]] = {}  # a weight with two names stays one
 
     def registered(module: nn.Module, name: str, parameter: nn.Parameter | None) -> None:
         register(module, name, parameter)
         if parameter is not None and not parameter.is_meta:
-            module._parameters[name] = nn.Parameter(parameter.to("meta"), parameter.requires_grad)
+            known, empty = seen.get(id(parameter), (None, None))
+            if known is None or known() is not parameter or empty is None:
+                empty = nn.Parameter(parameter.to("meta"), parameter.requires_grad)
+                seen[id(parameter)] = ref(parameter), empty
+            module._parameters[name] = empty
 
     nn.Module.register_parameter = registered  # type: ignore[method-assign,assignment]
     try:
@@ -479,13 +535,20 @@ def write(model: nn.Module, path: Path) -> None:
     text += b" " * (-len(text) % 8)
     first(path.touch)
     problem: OSError | None = None
-    with path.open("wb") if rank() == 0 else nullcontext() as file:
-        for piece in _pieces(text, (named[name] for name in order)):
-            try:
-                if file and not problem:
-                    file.write(piece)
-            except OSError as error:
-                problem = error
+    file = path.open("wb") if rank() == 0 else None
+    for piece in _pieces(text, (named[name] for name in order)):
+        try:
+            if file and not problem:
+                file.write(piece)
+        except OSError as error:
+            problem = error
+    try:
+        if file:
+            file.flush()
+            os.fsync(file.fileno())
+            file.close()
+    except OSError as error:
+        problem = problem or error
     together(problem)
 
 

@@ -25,6 +25,10 @@ class ModelError(ScissorhandsError):
     """A model cannot be built, loaded, or used with this data."""
 
 
+class MissingError(ScissorhandsError):
+    """An optional package is not installed."""
+
+
 class RunError(ScissorhandsError):
     """A run folder cannot be read or written."""
 

@@ -1,5 +1,6 @@
 """What to forget, in one string that a person can type."""
 
+import re
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -18,7 +19,8 @@ class Forget:
     """Says what to forget.
 
     `random:10%` or `random:500` records, `class:3` or `class:cat,dog`, `classes:10%` drawn at random, the record
-    numbers in a file (`ids:FILE`), or what fulfils a condition (`where:age > 30`).
+    numbers in a file (`ids:FILE`), what fulfils a condition (`where:age > 30`), or images whose prompt mentions one of
+    the words of a concept (`concept:nudity,naked`).
     """
 
     text: str
@@ -106,10 +108,21 @@ def _where(text: str, records: Records, among: Tensor, seed: int) -> Tensor:
     return among[torch.from_numpy(matches(text, records.column))[among]]
 
 
+def _concept(text: str, records: Records, among: Tensor, seed: int) -> Tensor:
+    words = [re.escape(word.strip()) for word in text.split(",") if word.strip()]
+    mentions = re.compile(rf"(?<!\w)(?:{'|'.join(words)})(?!\w)", re.IGNORECASE)
+    chosen = [label for label, prompt in enumerate(records.classes) if mentions.search(prompt)]
+    if not chosen:
+        prompts = listed([f"'{prompt}'" for prompt in records.classes], 3)
+        raise DataError(f"none of the {len(records.classes)} prompts mentions 'concept:{text}': {prompts}.")
+    return among[torch.isin(records.labels[among], torch.tensor(chosen))]
+
+
 _KINDS: dict[str, Callable[[str, Records, Tensor, int], Tensor]] = {
     "random": _random,
     "class": _class,
     "classes": _classes,
     "ids": _ids,
     "where": _where,
+    "concept": _concept,
 }

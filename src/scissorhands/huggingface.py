@@ -101,17 +101,23 @@ def _normalising(preprocessing: dict[str, Any], channels: int) -> tuple[list[flo
     return [m / full for m in mean], [d / full for d in std]
 
 
+def hush() -> None:
+    """Keeps the Hugging Face libraries from printing."""
+    from transformers.utils import logging
+
+    logging.set_verbosity(logging.CRITICAL)
+    getLogger("huggingface_hub").setLevel(logging.CRITICAL)  # it tells of every retry
+    logging.disable_progress_bar()
+
+
 def load(name: str, classes: int | None = None) -> HuggingFaceClassifier:
     """The classifier in a folder or on the hub, with its weights.
 
     With `classes` it is to be trained on: a head of another size is replaced. Without, every weight must fit.
     """
     from transformers import AutoModelForImageClassification
-    from transformers.utils import logging
 
-    logging.set_verbosity(logging.CRITICAL)
-    getLogger("huggingface_hub").setLevel(logging.CRITICAL)  # it tells of every retry
-    logging.disable_progress_bar()
+    hush()
     changes = {"num_labels": classes} if classes else {}
     try:
         model, info = AutoModelForImageClassification.from_pretrained(
@@ -142,6 +148,7 @@ def opened(folder: Path, device: torch.device) -> HuggingFaceClassifier:
         return load(str(folder)).to(device)
     from transformers import AutoConfig, AutoModelForImageClassification
 
+    hush()
     try:
         config = AutoConfig.from_pretrained(folder, trust_remote_code=False)
         with hollow():

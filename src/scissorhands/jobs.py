@@ -2,8 +2,8 @@
 
 import platform
 import warnings
-from collections.abc import Callable, Mapping
-from contextlib import closing
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import chdir, closing, contextmanager
 from dataclasses import dataclass, field, replace
 from importlib.metadata import version
 from pathlib import Path
@@ -144,7 +144,7 @@ def train(
             "split_seed": split_seed,
             "fingerprint": data.train.fingerprint,
         }
-        runs.begin(work, _asked("train", asked, place))
+        runs.begin(work, all_asked("train", asked, place))
         with seeded(place.seed, "model"):
             built, blueprint = models.create(model, data.train, arguments)
         models.require_fit(built, data.train)
@@ -155,14 +155,14 @@ def train(
             raise DataError("'holdout' leaves nothing to train on.")
         problem = Problem(Part(data.train, everything[:0]), trained, seed=place.seed, augment=data.augment)
         built = spread(built, device)
-        cost = _carried_out(lambda case, keep: training.fit(built, case, keep), built, problem, work, place, log)
+        cost = carried_out(lambda case, keep: training.fit(built, case, keep), built, problem, work, place, log)
         parts = {"retain": trained, "unseen": Part(data.train, unseen), "test": _all(data.test)}
         parts = {name: part for name, part in parts.items() if len(part)}
         counts = {name: len(part) for name, part in parts.items()}
         scores = measure(outputs(built, parts), due("quick", ()), {}, Scores({}, counts))
         models.save(built, blueprint, work / "model")
         record = {
-            **_about("train", place.seed, device),
+            **about("train", place.seed, device),
             "model": _model(model, model, blueprint),
             "training": training.to_dict(),
             "data": source.to_dict(),
@@ -200,16 +200,16 @@ def scrub(
             "weights": models.fingerprint(model),
             "manifest": case.split.manifest,
         }
-        runs.begin(work, _asked("scrub", asked, place))
+        runs.begin(work, all_asked("scrub", asked, place))
         problem = case.split.problem(seed=place.seed, augment=case.data.augment)
         before = accuracies(model, {"retain": case.split.retain, "forget": case.split.forget})
-        cost = _carried_out(lambda case, keep: chosen.scrub(model, case, keep), model, problem, work, place, log)
+        cost = carried_out(lambda case, keep: chosen.scrub(model, case, keep), model, problem, work, place, log)
         if agreed(not all(bool(torch.isfinite(x).all()) for x in state(model).values())):
             raise FailedError(f"{method} left weights that are not numbers: it diverged, so nothing was written.")
         scores, evidence = examine(Exam(model, case.split), outputs(model, case.split.parts()))
         models.save(model, subject.blueprint, work / "model")
         record = {
-            **_about("scrub", place.seed, device),
+            **about("scrub", place.seed, device),
             **{f"{name}_accuracy_before": value for name, value in before.items()},
             **case.record,
             "method": {"name": method, **chosen.to_dict()},
@@ -220,8 +220,12 @@ def scrub(
     return runs.read(place.folder)
 
 
-def resume(verb: str, folder: Path, factory: str | None = None, log: Log = ignore) -> Run:
-    """Goes on with a run that was begun and not finished, to the end that it would have had."""
+def resume(verb: str, folder: Path, factory: str | None = None, method: str | None = None, log: Log = ignore) -> Run:
+    """Goes on with a run that was begun and not finished, to the end that it would have had.
+
+    Somebody's code that it needs runs only if it is named, as `factory` or as `method`.
+    """
+    folder = folder.absolute()
     if not runs.unfinished(folder).is_dir():
         finished = runs.is_run(folder)
         if finished:
@@ -230,12 +234,32 @@ def resume(verb: str, folder: Path, factory: str | None = None, log: Log = ignor
     asked = runs.begun(runs.unfinished(folder))
     if asked.get("verb") != verb:
         raise RunError(f"{folder} was begun by '{asked.get('verb')}': go on with '{runs.again(folder)}'.")
+    _require_named(asked, verb, factory, method)
     try:
-        place = Place(folder, **{name: asked[name] for name in _WHERE}, resume=True)
+        place = Place(folder, **{name: asked[name] for name in WHERE}, resume=True)
         work = _training(asked, place, log) if verb == "train" else _scrubbing(asked, place, factory, log)
     except (KeyError, TypeError) as error:
         raise RunError(f"{folder} was begun by another version of scissorhands: {error}.") from None
-    return work()
+    with begun_in(asked):
+        return work()
+
+
+@contextmanager
+def begun_in(asked: Mapping[str, Any]) -> Iterator[None]:
+    """The folder that a run was begun in, inside the block: what it names by a relative path is found from there."""
+    try:
+        with chdir(str(asked.get("folder", "."))):
+            yield
+    except FileNotFoundError as error:
+        raise RunError(f"{error.filename}, where the run was begun, is not there any more.") from None
+
+
+def _require_named(asked: Mapping[str, Any], verb: str, factory: str | None, method: str | None) -> None:
+    """Refuses code that a file names and the user does not: a file that one was sent must not decide what runs."""
+    option, what, given = ("--factory", "model", factory) if verb == "train" else ("--method", "method", method)
+    code = str(asked.get(what))
+    if ":" in code and code != given:
+        raise RunError(f"the run needs the code '{code}'. If you trust it, name it: {option} {code}")
 
 
 def _training(asked: Mapping[str, Any], place: Place, log: Log) -> Callable[[], Run]:
@@ -252,18 +276,24 @@ def _scrubbing(asked: Mapping[str, Any], place: Place, factory: str | None, log:
     return lambda: scrub(Subject.load(model, factory, device), request, method, settings, place, log)
 
 
-_WHERE = ("overwrite", "seed", "device", "checkpoint")
+WHERE = ("overwrite", "seed", "device", "checkpoint")
 
 
-def _asked(verb: str, what: Mapping[str, Any], place: Place) -> dict[str, Any]:
-    """All that a run depends on, to begin it with, and to compare with when it goes on."""
-    if place.resume:  # the same bits need the same order of sums
+def same_threads(place: Place) -> None:
+    """As many threads as the run was begun with, if it goes on: the same bits need the same order of sums."""
+    if place.resume:
         torch.set_num_threads(int(runs.begun(runs.unfinished(place.folder)).get("threads", torch.get_num_threads())))
-    where = {name: getattr(place, name) for name in _WHERE}
+
+
+def all_asked(verb: str, what: Mapping[str, Any], place: Place) -> dict[str, Any]:
+    """All that a run depends on, to begin it with, and to compare with when it goes on."""
+    same_threads(place)
+    where = {name: getattr(place, name) for name in WHERE}
+    where["folder"] = str(Path.cwd())
     return {"verb": verb, **what, **where, "world_size": world_size(), "threads": torch.get_num_threads()}
 
 
-def _carried_out(
+def carried_out(
     work: Callable[[Problem, Log], None],
     model: nn.Module,
     problem: Problem,
@@ -292,7 +322,7 @@ def score(subject: Subject, request: Request, place: Place, reference: Run | Non
         made = subject.run.result if subject.run else Result(scores)
         scrubbed = subject.run is not None and subject.run.record["verb"] == "scrub"
         maker = subject.run.record["method"] if scrubbed and subject.run else {"name": "original"}
-        record = {**_about("evaluate", place.seed, device), **case.record, "method": maker}
+        record = {**about("evaluate", place.seed, device), **case.record, "method": maker}
         record["model"] = {**record["model"], "weights": models.fingerprint(model)}
         runs.write_record(work, record, case.ids)
         runs.write_evidence(work, evidence)
@@ -393,7 +423,7 @@ def _all(records: Any) -> Part:
     return Part(records, torch.arange(len(records)))
 
 
-def _about(verb: str, seed: int, device: torch.device) -> dict[str, Any]:
+def about(verb: str, seed: int, device: torch.device) -> dict[str, Any]:
     return {
         "verb": verb,
         "seed": seed,

@@ -7,7 +7,7 @@ from torch import Tensor, nn
 from torch.nn.modules.batchnorm import _BatchNorm
 from torch.nn.modules.instancenorm import _InstanceNorm
 
-from .distributed import queue
+from .distributed import counted, queue
 
 
 @contextmanager
@@ -33,7 +33,7 @@ def training(model: nn.Module) -> AbstractContextManager[None]:
 
 def able_to_train(model: nn.Module, batch: tuple[Tensor, Tensor]) -> AbstractContextManager[None]:
     """The mode for a training step on the batch: a single record cannot be normalised by itself, so it is evaluated."""
-    return evaluating(model) if queue(len(batch[1]))[1] == 1 else nullcontext()
+    return evaluating(model) if queue(counted(batch))[1] == 1 else nullcontext()
 
 
 @contextmanager

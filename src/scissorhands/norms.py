@@ -9,7 +9,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn.modules.batchnorm import _BatchNorm
 
-from .distributed import total
+from .distributed import standing_in, total
 
 
 def normalise_over_all(model: nn.Module) -> None:
@@ -17,7 +17,7 @@ def normalise_over_all(model: nn.Module) -> None:
     for module in model.modules():
         if isinstance(module, _BatchNorm):
             kind = type(module)
-            module.__class__ = type(f"Global{kind.__name__}", (_Global, kind), {})
+            module.__class__ = type(f"Global{kind.__name__}", (kind, _Global), {})
 
 
 class _Global(_BatchNorm):
@@ -52,13 +52,15 @@ class _Normalise(torch.autograd.Function):
     def forward(ctx: Any, x: Tensor, weight: Tensor | None, bias: Tensor | None, eps: float) -> Any:
         over = [d for d in range(x.dim()) if d != 1]
         shape = [1, -1, *[1] * (x.dim() - 2)]
-        count = total(torch.tensor(float(x.numel() // x.shape[1]), dtype=torch.float64, device=x.device))
-        mean = total(x.sum(over)) / count.to(x.dtype)
+        own = 0 if standing_in() else 1  # what a process without records computes with is not of the batch
+        count = total(torch.tensor(float(own * x.numel() // x.shape[1]), dtype=torch.float64, device=x.device))
+        mean = total(own * x.sum(over)) / count.to(x.dtype)
         centred = x - mean.view(shape)
-        variance = total(centred.square().sum(over)) / count.to(x.dtype)
+        variance = total(own * centred.square().sum(over)) / count.to(x.dtype)
         inverse = (variance + eps).rsqrt()
         normal = centred.mul_(inverse.view(shape))
         ctx.save_for_backward(normal, inverse, weight, count)
+        ctx.own = own
         ctx.mark_non_differentiable(mean, variance, count)
         y = normal if weight is None else normal * weight.view(shape)
         return y if bias is None else y + bias.view(shape), mean, variance, count
@@ -72,4 +74,5 @@ class _Normalise(torch.autograd.Function):
         everywhere = total(own.clone()) / count.to(own.dtype)
         scale = inverse if weight is None else inverse * weight
         x = (gradient - everywhere[0].view(shape) - normal * everywhere[1].view(shape)) * scale.view(shape)
+        x = x * ctx.own
         return x, (own[1] if weight is not None else None), (own[0] if ctx.needs_input_grad[2] else None), None

@@ -9,7 +9,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from .distributed import mine, over_all
+from .distributed import fetched, mine, over_all
 from .errors import ModelError, SettingError
 from .progress import Progress
 from .randomness import generator
@@ -41,7 +41,8 @@ class Problem:
     """What to forget, what to retain, and the loss that says how well the model does on a batch of either.
 
     `loss` is a mean over the batch. `unseen` are records that the model was never trained on, where there are any.
-    `augment` changes each record by itself; `progress` is how far the run is. Of many processes each has a share of
+    `augment` changes each record by itself; `progress` is how far the run is; `optimiser` is `sgd` or
+    `adam`. Of many processes each has a share of
     every batch, and the loss is over all.
     """
 
@@ -52,6 +53,7 @@ class Problem:
     seed: int = 0
     augment: Augment | None = None
     progress: Progress = field(default_factory=Progress)
+    optimiser: str = "sgd"
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "loss", over_all(self.loss))
@@ -64,18 +66,19 @@ class Problem:
         shuffled = part.ids[torch.randperm(len(part), generator=generator(self.seed, "shuffle", *purpose))]
         draw = generator(self.seed, "augment", *purpose)
         for ids in shuffled.split(_sizes(len(part), size)):
-            own = mine(len(ids))
-            inputs, labels = part.records.fetch(ids[own])
-            yield (self._augmented(inputs, own, len(ids), draw) if self.augment else inputs), labels
+            inputs, labels = fetched(part.records.fetch, ids)
+            yield (self._augmented(inputs, len(ids), draw) if self.augment else inputs), labels
 
-    def _augmented(self, inputs: Tensor, own: slice, count: int, draw: torch.Generator) -> Tensor:
+    def _augmented(self, inputs: Tensor, count: int, draw: torch.Generator) -> Tensor:
         """This process's records of a batch, augmented by the random numbers that they get with one process."""
         assert self.augment
-        if len(inputs) < count:
-            batch = inputs.new_zeros(count, *inputs.shape[1:])
-            batch[own] = inputs
-            return self.augment(batch, draw)[own]
-        return self.augment(inputs, draw)
+        own = mine(count)
+        if own == slice(0, count):
+            return self.augment(inputs, draw)
+        batch = inputs.new_zeros(count, *inputs.shape[1:])
+        batch[own] = inputs[: own.stop - own.start]
+        changed = self.augment(batch, draw)[own]
+        return changed if len(changed) else inputs
 
     def steps(self, part: Part, size: int) -> int:
         """How many batches one pass has."""
@@ -111,15 +114,19 @@ def trainable(model: nn.Module) -> dict[str, nn.Parameter]:
 def select(model: nn.Module, where: str) -> dict[str, nn.Parameter]:
     """The trainable parameters whose name matches one of the patterns in `where`, separated by commas.
 
-    >>> list(select(nn.Sequential(nn.Linear(2, 2), nn.Linear(2, 1)), "1.*"))
-    ['1.weight', '1.bias']
+    A pattern after a minus leaves out what it matches of those before it.
+
+    >>> list(select(nn.Sequential(nn.Linear(2, 2), nn.Linear(2, 1)), "*,-1.*"))
+    ['0.weight', '0.bias']
     """
     candidates = trainable(model)
     chosen: set[str] = set()
     for pattern in filter(None, (pattern.strip() for pattern in where.split(","))):
-        matches = {name for name in candidates if fnmatchcase(name, pattern)}
-        if not matches:
+        matches = {name for name in candidates if fnmatchcase(name, pattern.removeprefix("-"))}
+        if not matches and not pattern.startswith("-"):
             example = next(iter(candidates))
             raise SettingError(f"'where' is '{pattern}', which matches no trainable parameter. One is '{example}'.")
-        chosen |= matches
+        chosen = chosen - matches if pattern.startswith("-") else chosen | matches
+    if not chosen:
+        raise SettingError(f"'where' is '{where}', which leaves no parameter.")
     return {name: p for name, p in candidates.items() if name in chosen}

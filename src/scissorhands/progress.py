@@ -136,8 +136,8 @@ class Progress:
         except OSError as error:
             if rank() == 0:
                 shutil.rmtree(part, ignore_errors=True)
-            reason = f"no checkpoint can be written: {error.strerror}"
-            raise StoppedError(f"{reason}. It goes on from the one before with '{self.again}'.", 1) from None
+            left = f"it goes on from the one before with '{self.again}'" if _found(folder) else "nothing was kept"
+            raise StoppedError(f"no checkpoint can be written: {error.strerror}; {left}.", 1) from None
 
     @contextmanager
     def listening(self) -> Iterator[None]:

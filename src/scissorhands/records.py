@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 from torch.utils.data import Dataset, IterableDataset, default_collate
 
-from .distributed import mine
+from .distributed import fetched
 from .errors import DataError, did_you_mean, listed
 
 Batch = tuple[Tensor, Tensor]
@@ -197,7 +197,7 @@ class Part:
 
     def batches(self, size: int) -> Iterator[Batch]:
         """One pass, in the order of the ids; of many processes each gets its share of every batch."""
-        return (self.records.fetch(ids[mine(len(ids))]) for ids in self.ids.split(size))
+        return (fetched(self.records.fetch, ids) for ids in self.ids.split(size))
 
 
 def same(part: Part, other: Part) -> bool:

@@ -171,7 +171,7 @@ def writing(folder: Path, overwrite: bool, resume: bool = False) -> Iterator[Pat
             _remove_empty(made)
         if kept and _exit_code(error) > 128:
             raise StoppedError(f"interrupted; go on with '{again(folder)}'.", _exit_code(error)) from None
-        if isinstance(error, StoppedError) and not kept:  # of a run inside this one
+        if isinstance(error, StoppedError) and error.exit_code > 128:  # of a run inside this one
             raise StoppedError("interrupted; no unfinished run was kept.", error.exit_code) from None
         if isinstance(error, OSError) and error.errno in _FULL:
             left = f"it goes on from its last checkpoint with '{again(folder)}'" if kept else "nothing was written"
@@ -393,6 +393,7 @@ def _swap(work: Path, folder: Path) -> None:
     """Renames the work into its place; what stood there, and what only its making needed, is removed after that."""
     old = work.with_name(f"{work.name}.old")
     if folder.exists():
+        shutil.rmtree(old, ignore_errors=True)  # of a run that was killed while it removed it
         folder.rename(old)
     try:
         work.rename(folder)

@@ -15,7 +15,7 @@ from .distributed import local, queue, total
 from .errors import ModelError
 from .modes import evaluating
 from .problem import Problem
-from .randomness import generator
+from .randomness import generator, seeded
 from .records import Part
 
 Parameters = Mapping[str, nn.Parameter]
@@ -35,7 +35,7 @@ def _zeros(parameters: Parameters) -> Scores:
 def mean_gradient(model: nn.Module, problem: Problem, parameters: Parameters, part: Part, batch_size: int) -> Scores:
     """The gradient of the mean loss over the whole part, in one pass."""
     sums = _zeros(parameters)
-    with evaluating(model):
+    with evaluating(model), seeded(problem.seed, "saliency"):
         for ids, batch in zip(part.ids.split(batch_size), part.batches(batch_size), strict=True):
             loss = problem.loss(model, batch)
             weight = len(ids) / len(part)
@@ -52,7 +52,7 @@ def connection(model: nn.Module, problem: Problem, parameters: Parameters, part:
 def published(model: nn.Module, problem: Problem, parameters: Parameters, part: Part, batch_size: int) -> Scores:
     """What the paper's published code computes: the batches' absolute gradients, added up, times the weight."""
     sums = _zeros(parameters)
-    with evaluating(model):
+    with evaluating(model), seeded(problem.seed, "saliency"):
         for batch in part.batches(batch_size):
             found = gradients(problem.loss(model, batch), parameters)
             torch._foreach_add_(list(sums.values()), [g.abs() for g in found])
@@ -68,7 +68,7 @@ def gradient(model: nn.Module, problem: Problem, parameters: Parameters, part: P
 def fisher(model: nn.Module, problem: Problem, parameters: Parameters, part: Part, batch_size: int) -> Scores:
     """The diagonal of the empirical Fisher information: the mean over records of the squared gradient."""
     sums = _zeros(parameters)
-    with evaluating(model):
+    with evaluating(model), seeded(problem.seed, "saliency"):
         for batch in part.batches(1):
             found = gradients(problem.loss(model, batch), parameters)
             torch._foreach_addcmul_(list(sums.values()), found, found, value=1 / len(part))

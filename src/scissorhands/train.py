@@ -8,7 +8,7 @@ from itertools import chain
 import torch
 from torch import Tensor, nn
 
-from .distributed import local, stream
+from .distributed import alike, local, stream
 from .errors import FailedError
 from .modes import able_to_train, training
 from .problem import Log, Problem, ignore, trainable
@@ -38,18 +38,22 @@ class Training(Settings):
 
 
 def optimiser(
-    parameters: Iterable[Tensor], *, lr: float, momentum: float, weight_decay: float
+    parameters: Iterable[Tensor], *, lr: float, momentum: float, weight_decay: float, kind: str = "sgd"
 ) -> torch.optim.Optimizer:
-    """Stochastic gradient descent, as everywhere in the paper's classification experiments."""
+    """Stochastic gradient descent, which the paper uses for classifiers, or Adam, which it uses for diffusion."""
     shards = [local(p) for p in parameters]
+    if kind == "adam":
+        return torch.optim.Adam(shards, lr=lr, betas=(momentum, 0.999), weight_decay=weight_decay, fused=True)
     return torch.optim.SGD(shards, lr=lr, momentum=momentum, weight_decay=weight_decay, fused=True)
 
 
 class Descent:
     """Takes steps against a gradient, and remembers their momentum."""
 
-    def __init__(self, parameters: Iterable[Tensor], *, lr: float, momentum: float, weight_decay: float) -> None:
-        self._optimiser = optimiser(parameters, lr=lr, momentum=momentum, weight_decay=weight_decay)
+    def __init__(
+        self, parameters: Iterable[Tensor], *, lr: float, momentum: float, weight_decay: float, kind: str = "sgd"
+    ) -> None:
+        self._optimiser = optimiser(parameters, lr=lr, momentum=momentum, weight_decay=weight_decay, kind=kind)
         self._weights: list[Tensor] = self._optimiser.param_groups[0]["params"]
 
     def step(self, gradient: list[Tensor], lr: float | None = None) -> None:
@@ -57,21 +61,24 @@ class Descent:
         if lr is not None:
             self._optimiser.param_groups[0]["lr"] = lr
         for weight, slope in zip(self._weights, gradient, strict=True):
-            weight.grad = slope
+            weight.grad = alike(slope, weight)
         gradient.clear()
         self._optimiser.step()
         self._optimiser.zero_grad()
 
     def state(self) -> dict[str, Tensor]:
-        """The momentum, by the number of the weight."""
-        found = ((i, self._optimiser.state[weight].get("momentum_buffer")) for i, weight in enumerate(self._weights))
-        return {str(i): momentum for i, momentum in found if momentum is not None}
+        """What the optimiser remembers of each weight, by the number of the weight."""
+        known = ((i, self._optimiser.state[weight]) for i, weight in enumerate(self._weights))
+        return {f"{i}.{name}": value for i, named in known for name, value in named.items() if value is not None}
 
     def load(self, kept: Mapping[str, Tensor]) -> None:
-        """Takes over a momentum that was kept, in place."""
-        for i, momentum in kept.items():
+        """Takes over what was kept, in place."""
+        for key, value in kept.items():
+            i, _, name = key.partition(".")
             weight = self._weights[int(i)]
-            self._optimiser.state[weight]["momentum_buffer"] = torch.empty_like(weight).copy_(momentum)
+            if value.shape == weight.shape:  # and not a count of the steps
+                value = torch.empty_like(weight).copy_(value)
+            self._optimiser.state[weight][name] = value.to(weight.device)
 
 
 def scheduled(lr: float, schedule: str, epoch: int, epochs: int) -> float:
@@ -106,7 +113,7 @@ def descend(
     """
     objective = objective or (lambda batch, epoch: problem.loss(model, batch))
     parameters = trainable(model)
-    descent = Descent(parameters.values(), lr=lr, momentum=momentum, weight_decay=weight_decay)
+    descent = Descent(parameters.values(), lr=lr, momentum=momentum, weight_decay=weight_decay, kind=problem.optimiser)
     steps = epochs * sum(problem.steps(part, batch_size) for part in parts)
     loop = problem.progress.loop(phase, model, descent)
     with training(model):

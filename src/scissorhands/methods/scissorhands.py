@@ -71,7 +71,8 @@ class Scissorhands(Method):
     def _repair(self, model: nn.Module, problem: Problem, log: Log) -> None:
         """Algorithm 1, right: descend on the retained data, guarded against the forgotten."""
         parameters = trainable(model)
-        descent = Descent(parameters.values(), lr=self.lr, momentum=self.momentum, weight_decay=self.weight_decay)
+        settings = {"lr": self.lr, "momentum": self.momentum, "weight_decay": self.weight_decay}
+        descent = Descent(parameters.values(), **settings, kind=problem.optimiser)
         steps = self.epochs * problem.steps(problem.retain, self.batch_size)
         loop = problem.progress.loop("repair", model, descent)
         for epoch in loop.epochs(self.epochs):

@@ -1,0 +1,180 @@
+"""Erasing a concept from a pipeline: images and prompts become latents and text, then any method does the work."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import nn
+
+from .. import jobs, runs
+from ..distributed import agreed, spread, state
+from ..errors import DataError, FailedError, RunError, SettingError, did_you_mean
+from ..evaluate import Scores
+from ..forget import Forget
+from ..jobs import Place
+from ..methods import Method, find
+from ..problem import Log, Problem, ignore, select
+from ..randomness import seeded
+from ..records import Part, Stored
+from ..runs import Result, Run
+from ..settings import Settings, at_least_one, non_negative, one_of, patterns, setting, text
+from ..teacher import cache
+from . import drawing
+from . import pipeline as pipelines
+from .denoising import Denoising
+from .esd import ErasedDiffusion
+
+METHODS = ("scissorhands", "finetune", "ascent", "salun", "randomlabel", "retrain")  # those that need no classifier
+ESD = "esd"
+_NAMED: dict[str, Any] = {"name": "pipeline", "arguments": {}}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Erasure(Settings):
+    """How a concept is erased, whatever the method."""
+
+    anchor: str = setting("", text, "prompt that the model is to take the concept for; if empty, images are unlearnt")
+    data: str = setting("", text, "folder of images with prompts; if empty, images are drawn from the pipeline itself")
+    per_prompt: int = setting(100, at_least_one, "images that are drawn for each prompt")
+    retain: str = setting("", text, "prompts to keep, separated by semicolons, for images that are drawn")
+    parameters: str = setting("*", patterns, "which parameters may change, such as *attn2* or *,-time_emb*")
+    optimiser: str = setting("adam", one_of("adam", "sgd"), "what takes the steps")
+    inference: int = setting(50, at_least_one, "steps in which an image is drawn")
+    guidance: float = setting(7.5, non_negative, "guidance with which images are drawn")
+
+
+def method_named(name: str) -> type[Method]:
+    """The method of that name, refused if it needs a classifier."""
+    if name == ESD:
+        return ErasedDiffusion
+    if ":" not in name and name not in METHODS:
+        raise SettingError(f"'{name}' erases no concept from a pipeline. {did_you_mean(name, (*METHODS, ESD))}")
+    return find(name)
+
+
+def erase(
+    source: Path,
+    forget: Forget,
+    erasure: Erasure,
+    method: str,
+    values: Mapping[str, Any],
+    place: Place,
+    log: Log = ignore,
+) -> Run:
+    """Erases a concept, and writes the pipeline that is left, which is also a run folder."""
+    if not forget.text.startswith("concept:"):
+        raise DataError(f"a pipeline forgets a concept, such as concept:nudity,naked, and not '{forget.text}'.")
+    chosen = method_named(method).make(values)
+    if erasure.anchor and method in ("salun", "randomlabel"):
+        raise SettingError(f"{method} teaches wrong prompts in place of an anchor: leave the anchor out.")
+    jobs.same_threads(place)
+    device = place.torch_device()
+    with runs.writing(place.folder, place.overwrite, place.resume) as work:
+        pipeline = pipelines.load(source, device)
+        images = _images(pipeline, forget, erasure, place.seed, log)
+        problem, manifest = posed(pipeline, images, forget, erasure, place.seed)
+        asked = {
+            "model": str(source.absolute()),
+            "concept": forget.text,
+            "erasure": erasure.to_dict(),
+            "method": method,
+            "settings": chosen.to_dict(),
+            "weights": pipelines.weights(pipeline),
+            "manifest": manifest,
+        }
+        runs.begin(work, jobs.all_asked("scrub", asked, place))
+        unet = spread(_freed(pipeline.unet, erasure.parameters), device)
+        before = errors(unet, problem)
+        cost = jobs.carried_out(lambda case, keep: chosen.scrub(unet, case, keep), unet, problem, work, place, log)
+        if agreed(not all(bool(torch.isfinite(x).all()) for x in state(unet).values())):
+            raise FailedError(f"{method} left weights that are not numbers: it diverged, so nothing was written.")
+        pipelines.save(unet, source, work)
+        counts = {"forget": len(problem.forget), "retain": len(problem.retain)}
+        record = {
+            **jobs.about("scrub", place.seed, device),
+            "model": {
+                "source": runs.from_there(source, place.folder),
+                "origin": source.name,
+                "name": "pipeline",
+                "arguments": {},
+            },
+            "data": {"name": erasure.data or "drawn", **erasure.to_dict()},
+            "split": {"forget": forget.text, "manifest": manifest, "fingerprint": images.fingerprint, "holdout": 0.0},
+            "method": {"name": method, **chosen.to_dict()},
+            **{f"{name}_error_before": value for name, value in before.items()},
+        }
+        runs.write_record(work, record, {"forget": problem.forget.ids.tolist()})
+        after = {f"{name}_error": value for name, value in errors(unet, problem).items()}
+        runs.write_result(work, Result(Scores(after, counts, manifest=manifest), cost.seconds, cost.memory_mib))
+    return runs.read(place.folder)
+
+
+def resume(folder: Path, asked: Mapping[str, Any], log: Log = ignore) -> Run:
+    """Goes on with an erasure that was begun and not finished."""
+    try:
+        place = Place(folder.absolute(), **{name: asked[name] for name in jobs.WHERE}, resume=True)
+        erasure, forget, source = Erasure.make(asked["erasure"]), Forget(asked["concept"]), Path(asked["model"])
+        method, settings = asked["method"], asked["settings"]
+    except (KeyError, TypeError) as error:
+        raise RunError(f"{folder} was begun by another version of scissorhands: {error}.") from None
+    with jobs.begun_in(asked):
+        return erase(source, forget, erasure, method, settings, place, log)
+
+
+def posed(pipeline: Any, images: Stored, forget: Forget, erasure: Erasure, seed: int) -> tuple[Problem, str]:
+    """The problem of unlearning some images, in latents and text, and the hash of what is forgotten."""
+    everything = torch.arange(len(images))
+    forgotten = forget.ids(images, everything, seed)
+    retained = everything[~torch.isin(everything, forgotten)]
+    latents = Stored(
+        pipelines.encoded_images(pipeline, images.inputs),
+        images.labels,
+        classes=images.classes,
+        fingerprint=images.fingerprint,
+    )
+    given = pipelines.encoded_text(pipeline, [*images.classes, "", erasure.anchor])
+    anchors = {int(label): given[-1] for label in images.labels[forgotten].unique()} if erasure.anchor else {}
+    loss = Denoising(pipeline.scheduler, given[:-2], given[-2:-1], anchors)
+    problem = Problem(
+        Part(latents, forgotten), Part(latents, retained), loss=loss, seed=seed, optimiser=erasure.optimiser
+    )
+    return problem, Part(latents, forgotten).fingerprint[:16]
+
+
+def errors(unet: nn.Module, problem: Problem) -> dict[str, float]:
+    """The mean loss on the images to forget and to retain, with the same noise each time."""
+    found = {}
+    for name, part in (("forget", problem.forget), ("retain", problem.retain)):
+        with torch.no_grad(), seeded(problem.seed, "errors"):
+            sums = [
+                float(problem.loss(unet, batch)) * len(ids)
+                for ids, batch in zip(part.ids.split(32), part.batches(32), strict=True)
+            ]
+        found[name] = sum(sums) / len(part)
+    return found
+
+
+def _freed(unet: nn.Module, parameters: str) -> nn.Module:
+    """The U-Net, of which only the chosen parameters may change."""
+    unet.requires_grad_(True)
+    chosen = select(unet, parameters)
+    for name, parameter in unet.named_parameters():
+        parameter.requires_grad_(name in chosen)
+    return unet
+
+
+def _images(pipeline: Any, forget: Forget, erasure: Erasure, seed: int, log: Log) -> Stored:
+    """The user's images, or those that the pipeline draws for the concept and for what is to be kept."""
+    side = pipelines.size(pipeline)
+    if erasure.data:
+        return drawing.read(Path(erasure.data), side)
+    words = [word.strip() for word in forget.text.partition(":")[2].split(",") if word.strip()]
+    kept = [prompt.strip() for prompt in (erasure.retain or erasure.anchor).split(";") if prompt.strip()]
+    if not kept:
+        raise SettingError("say what is to be kept: --anchor PROMPT, --erase retain=PROMPTS, or --data FOLDER.")
+    how = drawing.Drawing(steps=erasure.inference, guidance=erasure.guidance)
+    folder = cache() / "drawn" / drawing.key(pipeline, [*words, *kept], erasure.per_prompt, seed, how)
+    drawing.sample(pipeline, [*words, *kept], erasure.per_prompt, seed, how, folder, log)
+    return drawing.read(folder, side)

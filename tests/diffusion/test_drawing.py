@@ -1,0 +1,341 @@
+"""Images that a pipeline draws, folders of images with prompts, and the command that fills one."""
+
+import csv
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+import tinysd
+import torch
+from commands import cli, done
+from PIL import Image
+from tinysd import BROKEN
+from torch import Tensor
+
+from scissorhands.diffusion import drawing
+from scissorhands.diffusion import pipeline as pipelines
+from scissorhands.diffusion.drawing import Drawing, drawn, read, sample
+from scissorhands.errors import DataError
+
+CPU = torch.device("cpu")
+HOW = Drawing(steps=2, guidance=3.0, batch_size=2)
+PROMPTS = ["a three", "a four"]
+
+
+@pytest.fixture(scope="session")
+def source(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The folder of the tiny pipeline."""
+    return tinysd.source(tmp_path_factory.getbasetemp())
+
+
+@pytest.fixture(scope="module")
+def pipeline(source: Path) -> Any:
+    """The tiny pipeline, as it is loaded."""
+    return pipelines.load(source, CPU)
+
+
+def contents(folder: Path) -> dict[str, bytes]:
+    return {path.name: path.read_bytes() for path in folder.iterdir()}
+
+
+def all_drawn(pipeline: Any, prompts: list[str], seeds: list[int], how: Drawing = HOW) -> Tensor:
+    return torch.cat(list(drawn(pipeline, prompts, seeds, how)))
+
+
+def close(one: Tensor, other: Tensor) -> bool:
+    """Whether images are the same but for rounding."""
+    return bool(((one.int() - other.int()).abs() <= 1).all())
+
+
+# Drawing
+
+
+def test_images_are_bytes_in_colour_of_the_size_of_the_pipeline(pipeline: Any) -> None:
+    found = list(drawn(pipeline, ["a three"] * 5, [0, 1, 2, 3, 4], HOW))
+    assert [batch.shape for batch in found] == [(2, 3, 8, 8), (2, 3, 8, 8), (1, 3, 8, 8)]
+    assert {batch.dtype for batch in found} == {torch.uint8}
+    assert pipelines.size(pipeline) == 8
+    assert torch.cat(found).float().std() > 5, "they are not all of one colour"
+
+
+def test_an_image_depends_on_its_prompt_and_seed_alone(pipeline: Any) -> None:
+    prompts, seeds = ["a three", "a four", "a three", "a five", "a four"], [3, 3, 4, 0, 7]
+    alone = torch.cat([all_drawn(pipeline, [p], [s]) for p, s in zip(prompts, seeds, strict=True)])
+    for size in (1, 2, 3, 5):
+        together = all_drawn(pipeline, prompts, seeds, Drawing(steps=2, guidance=3.0, batch_size=size))
+        assert close(together, alone)
+    backwards = all_drawn(pipeline, prompts[::-1], seeds[::-1])
+    assert close(backwards.flip(0), alone)
+    assert not close(alone[0], alone[2]), "another seed, another image"
+
+
+def test_the_prompt_the_guidance_and_the_steps_make_a_difference(pipeline: Any) -> None:
+    plain = all_drawn(pipeline, ["a three"], [0], Drawing(steps=4, guidance=30.0))
+    assert not torch.equal(plain, all_drawn(pipeline, ["a four"], [0], Drawing(steps=4, guidance=30.0)))
+    assert not torch.equal(plain, all_drawn(pipeline, ["a three"], [0], Drawing(steps=4, guidance=0.0)))
+    assert not torch.equal(plain, all_drawn(pipeline, ["a three"], [0], Drawing(steps=1, guidance=30.0)))
+
+
+def test_drawing_neither_uses_nor_moves_the_random_numbers_of_others(pipeline: Any) -> None:
+    torch.manual_seed(1)
+    before = torch.get_rng_state()
+    one = all_drawn(pipeline, ["a three"], [0])
+    assert torch.equal(torch.get_rng_state(), before)
+    torch.manual_seed(2)
+    assert torch.equal(all_drawn(pipeline, ["a three"], [0]), one)
+
+
+def test_what_the_unet_is_told_is_what_the_pipeline_tells_it(pipeline: Any) -> None:
+    prompts = ["a three", "", "a very long prompt that has more letters than fit"]
+    found = pipelines.encoded_text(pipeline, prompts)
+    expected, empty = pipeline.encode_prompt(prompts, CPU, 1, do_classifier_free_guidance=True)
+    torch.testing.assert_close(found, expected)
+    torch.testing.assert_close(found[1], empty[0])
+
+
+def test_latents_are_what_the_pipeline_decodes(pipeline: Any) -> None:
+    images = torch.randint(256, (5, 3, 8, 8), generator=torch.Generator().manual_seed(0), dtype=torch.uint8)
+    found = pipelines.encoded_images(pipeline, images, batch_size=2)
+    with torch.no_grad():
+        expected = pipeline.vae.encode(pipeline.image_processor.preprocess(images / 255)).latent_dist.mean
+    torch.testing.assert_close(found, expected * pipeline.vae.config.scaling_factor, rtol=1e-4, atol=1e-5)
+    assert found.shape == (5, 4, 4, 4)
+
+
+def test_the_name_of_what_is_drawn_changes_with_all_that_changes_it(pipeline: Any) -> None:
+    given: dict[str, Any] = {"prompts": PROMPTS, "per_prompt": 2, "seed": 0, "how": HOW}
+    names = [drawing.key(pipeline, **given), drawing.key(pipeline, **given)]
+    for change in ({"prompts": ["a three"]}, {"per_prompt": 3}, {"seed": 1}, {"how": Drawing(steps=3)}):
+        names.append(drawing.key(pipeline, **{**given, **change}))
+    assert names[0] == names[1]
+    assert len(set(names)) == 5
+    other = tinysd.pipeline()
+    with torch.no_grad():
+        next(other.unet.parameters()).view(-1)[0] += 1
+    assert drawing.key(other, **given) not in names
+
+
+# Filling a folder
+
+
+def test_a_folder_is_filled_and_reads_back(pipeline: Any, tmp_path: Path) -> None:
+    events: list[Mapping[str, Any]] = []
+    sample(pipeline, PROMPTS, 3, 5, HOW, tmp_path / "new" / "drawn", events.append)
+    folder = tmp_path / "new" / "drawn"
+    names = [f"{p:03}-{i:05}.png" for p in range(2) for i in range(3)]
+    assert sorted(path.name for path in folder.iterdir()) == sorted([*names, "drawn.json", "metadata.csv"])
+    with (folder / "metadata.csv").open(newline="") as file:
+        rows = list(csv.DictReader(file))
+    assert [row["file_name"] for row in rows] == names
+    assert [row["prompt"] for row in rows] == ["a three"] * 3 + ["a four"] * 3
+    assert [row["seed"] for row in rows] == ["5", "6", "7"] * 2
+    found = read(folder, 8)
+    assert found.classes == ("a four", "a three")
+    assert found.labels.tolist() == [1, 1, 1, 0, 0, 0]
+    assert torch.equal(found.inputs, all_drawn(pipeline, ["a three"] * 3 + ["a four"] * 3, [5, 6, 7] * 2))
+    assert [event["step"] for event in events] == [2, 4, 6]
+
+
+def test_what_is_there_is_not_drawn_again(pipeline: Any, tmp_path: Path) -> None:
+    sample(pipeline, PROMPTS, 3, 0, HOW, tmp_path)
+    before = contents(tmp_path)
+    events: list[Mapping[str, Any]] = []
+    sample(pipeline, PROMPTS, 3, 0, HOW, tmp_path, events.append)
+    assert events == []
+    assert contents(tmp_path) == before
+
+
+@pytest.mark.parametrize("name", ["000-00000.png", "000-00002.png", "001-00001.png"])
+def test_an_image_that_is_missing_is_drawn_again_and_it_alone(name: str, pipeline: Any, tmp_path: Path) -> None:
+    how = Drawing(steps=2, guidance=3.0, batch_size=1)
+    sample(pipeline, PROMPTS, 3, 0, how, tmp_path)
+    before = contents(tmp_path)
+    (tmp_path / name).unlink()
+    events: list[Mapping[str, Any]] = []
+    sample(pipeline, PROMPTS, 3, 0, how, tmp_path, events.append)
+    assert [(event["step"], event["steps"]) for event in events] == [(1, 1)]
+    assert contents(tmp_path) == before
+
+
+def test_an_image_that_is_missing_from_a_batch_comes_back_but_for_rounding(pipeline: Any, tmp_path: Path) -> None:
+    sample(pipeline, PROMPTS, 3, 0, HOW, tmp_path)
+    before = read(tmp_path, 8).inputs
+    (tmp_path / "000-00001.png").unlink()
+    sample(pipeline, PROMPTS, 3, 0, HOW, tmp_path)
+    assert close(read(tmp_path, 8).inputs, before)
+
+
+def test_drawing_that_was_interrupted_goes_on(pipeline: Any, tmp_path: Path) -> None:
+    sample(pipeline, PROMPTS, 3, 0, HOW, tmp_path / "whole")
+
+    def interrupt(event: Mapping[str, Any]) -> None:
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        sample(pipeline, PROMPTS, 3, 0, HOW, tmp_path / "broken", interrupt)
+    assert len(list((tmp_path / "broken").glob("*.png"))) == 2
+    assert not (tmp_path / "broken" / "metadata.csv").exists()
+    sample(pipeline, PROMPTS, 3, 0, HOW, tmp_path / "broken")
+    assert contents(tmp_path / "broken") == contents(tmp_path / "whole")
+
+
+def test_more_images_of_each_prompt_are_added_to_those_there(pipeline: Any, tmp_path: Path) -> None:
+    sample(pipeline, PROMPTS, 2, 0, HOW, tmp_path)
+    before = contents(tmp_path)
+    sample(pipeline, PROMPTS, 3, 0, HOW, tmp_path)
+    after = contents(tmp_path)
+    assert len(after) == len(before) + 2
+    assert all(after[name] == value for name, value in before.items() if name != "metadata.csv")
+    assert len(read(tmp_path, 8)) == 6
+
+
+OTHERWISE: dict[str, dict[str, Any]] = {
+    "other prompts": {"prompts": ["a three"]},
+    "another seed": {"seed": 1},
+    "more steps": {"how": Drawing(steps=3, guidance=3.0, batch_size=2)},
+    "more guidance": {"how": Drawing(steps=2, guidance=4.0, batch_size=2)},
+}
+
+
+@pytest.mark.parametrize("what", OTHERWISE)
+def test_images_of_two_makings_are_not_mixed(what: str, pipeline: Any, tmp_path: Path) -> None:
+    given: dict[str, Any] = {"prompts": PROMPTS, "per_prompt": 1, "seed": 0, "how": HOW}
+    sample(pipeline, **given, folder=tmp_path)
+    before = contents(tmp_path)
+    with pytest.raises(DataError, match="drawn otherwise"):
+        sample(pipeline, **{**given, **OTHERWISE[what]}, folder=tmp_path)
+    assert contents(tmp_path) == before
+
+
+def test_images_of_another_pipeline_are_not_mixed_in(pipeline: Any, tmp_path: Path) -> None:
+    sample(pipeline, PROMPTS, 1, 0, HOW, tmp_path)
+    other = tinysd.pipeline()
+    with torch.no_grad():
+        other.unet.conv_out.bias += 1
+    with pytest.raises(DataError, match="drawn otherwise"):
+        sample(other, PROMPTS, 1, 0, HOW, tmp_path)
+
+
+def test_a_folder_of_something_else_is_left_alone(pipeline: Any, tmp_path: Path) -> None:
+    (tmp_path / "letter.txt").write_text("dear")
+    with pytest.raises(DataError, match="not empty"):
+        sample(pipeline, PROMPTS, 1, 0, HOW, tmp_path)
+    assert contents(tmp_path) == {"letter.txt": b"dear"}
+
+
+# A folder of one's own
+
+
+def test_grey_and_coloured_images_of_other_sizes_become_colour_of_one_size(tmp_path: Path) -> None:
+    Image.new("L", (20, 31), 200).save(tmp_path / "grey.jpg")
+    Image.new("RGB", (5, 7), (255, 0, 10)).save(tmp_path / "colour.png")
+    Image.new("RGBA", (16, 16), (0, 90, 0, 255)).save(tmp_path / "clear.png")
+    Image.new("P", (8, 8)).save(tmp_path / "palette.png")
+    Image.new("1", (9, 9), 1).save(tmp_path / "white.png")
+    (tmp_path / "more").mkdir()
+    Image.new("I;16", (12, 12), 256 * 77).save(tmp_path / "more" / "deep.png")
+    names = ["grey.jpg", "colour.png", "clear.png", "palette.png", "white.png", "more/deep.png"]
+    tinysd.listing(tmp_path, [(name, f"a thing, {i % 2}") for i, name in enumerate(names)])
+    found = read(tmp_path, 8)
+    assert found.inputs.shape == (6, 3, 8, 8)
+    assert found.inputs.dtype == torch.uint8
+    assert found.inputs[:, :, 4, 4].tolist() == [
+        pytest.approx([200] * 3, abs=2),
+        [255, 0, 10],
+        [0, 90, 0],
+        [0, 0, 0],
+        [255] * 3,
+        [77] * 3,
+    ]
+    assert found.classes == ("a thing, 0", "a thing, 1")
+    assert found.labels.tolist() == [0, 1] * 3
+
+
+def test_other_columns_a_byte_order_mark_and_another_order_of_columns_do_no_harm(tmp_path: Path) -> None:
+    Image.new("RGB", (8, 8)).save(tmp_path / "a.png")
+    (tmp_path / "metadata.csv").write_text("\ufeffprompt,seed,file_name\nein Bär,7,a.png\n", encoding="utf-8")
+    assert read(tmp_path, 8).classes == ("ein Bär",)
+
+
+def test_the_fingerprint_changes_with_the_pixels_and_the_prompts(tmp_path: Path) -> None:
+    folder = tinysd.photographs(tmp_path)
+    before = read(folder, 8).fingerprint
+    assert read(folder, 8).fingerprint == before
+    Image.new("RGB", (8, 8)).save(folder / "three-0.png")
+    assert read(folder, 8).fingerprint != before
+
+
+def listed(folder: Path, text: str) -> Path:
+    Image.new("RGB", (8, 8)).save(folder / "a.png")
+    (folder / "metadata.csv").write_text(text)
+    return folder
+
+
+@pytest.mark.parametrize("what", BROKEN)
+def test_a_broken_list_of_images_is_refused(what: str, tmp_path: Path) -> None:
+    text, message = BROKEN[what]
+    with pytest.raises(DataError) as caught:
+        read(listed(tmp_path, text), 8)
+    assert message in str(caught.value)
+
+
+def test_a_list_without_images_is_not_said_to_lack_a_column(tmp_path: Path) -> None:
+    with pytest.raises(DataError) as caught:
+        read(listed(tmp_path, "file_name,prompt\n"), 8)
+    assert "has no column" not in str(caught.value)
+
+
+def test_a_folder_without_a_list_is_refused(tmp_path: Path) -> None:
+    for folder in (tmp_path, tmp_path / "nowhere"):
+        with pytest.raises(DataError, match=r"has no readable metadata\.csv"):
+            read(folder, 8)
+
+
+# The command
+
+SAMPLE = "--prompts 'a three, a four' --per-prompt 2 --set steps=2 --set guidance=3 --set batch_size=2"
+
+
+def test_the_command_draws_and_then_finds_all_there(source: Path, tmp_path: Path, pipeline: Any) -> None:
+    answer = done(f"sample {source} {SAMPLE} -o {tmp_path / 'drawn'}")
+    assert "wrote 4 images" in answer.err
+    before = contents(tmp_path / "drawn")
+    assert done(f"sample {source} {SAMPLE} -o {tmp_path / 'drawn'}").code == 0
+    assert contents(tmp_path / "drawn") == before
+    sample(pipeline, PROMPTS, 2, 0, HOW, tmp_path / "other")
+    assert contents(tmp_path / "other") == before
+
+
+def test_semicolons_separate_prompts_with_commas(source: Path, tmp_path: Path) -> None:
+    done(f"sample {source} --prompts 'a three, big; a four' --per-prompt 1 --set steps=1 -o {tmp_path / 'drawn'}")
+    assert read(tmp_path / "drawn", 8).classes == ("a four", "a three, big")
+
+
+REFUSED = {
+    "no pipeline": ("nowhere --prompts a", "there is no pipeline folder"),
+    "a setting that is not known": ("SOURCE --prompts a --set step=3", "Did you mean 'steps'"),
+    "a setting that is out of range": ("SOURCE --prompts a --set steps=0", "'steps' must be"),
+    "no images": ("SOURCE --prompts a --per-prompt 0", "per-prompt"),
+    "no prompts": ("SOURCE", "--prompts"),
+    "empty prompts": ("SOURCE --prompts ' , '", "prompt"),
+    "no such device": ("SOURCE --prompts a --device moon", "there is no device 'moon'"),
+}
+
+
+@pytest.mark.parametrize("what", REFUSED)
+def test_the_command_refuses_in_one_line_and_writes_nothing(what: str, source: Path, tmp_path: Path) -> None:
+    arguments, message = REFUSED[what]
+    answer = cli(f"sample {arguments.replace('SOURCE', str(source))} -o {tmp_path / 'drawn'}")
+    assert answer.code == 2
+    assert message in answer.err
+    assert len(answer.err.strip().splitlines()) == 1
+    assert not (tmp_path / "drawn").exists()
+
+
+def test_the_command_does_not_write_over_a_file(source: Path, tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("dear")
+    answer = cli(f"sample {source} {SAMPLE} -o {tmp_path / 'file'}")
+    assert answer.code == 2
+    assert len(answer.err.strip().splitlines()) == 1
+    assert (tmp_path / "file").read_text() == "dear"

@@ -1,0 +1,835 @@
+"""Erasing a concept from a tiny pipeline: what is written, what may change, how it goes on, and what is refused."""
+
+import ast
+import json
+import os
+import shutil
+import signal
+import sys
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+import erasers
+import pytest
+import tinysd
+import torch
+from commands import cli, done
+from diffusers import PNDMScheduler, StableDiffusionPipeline
+from many import torchrun
+from safetensors.torch import load_file, save_file
+from tinysd import BROKEN, QUICK, changed, command, unet
+from torch import nn
+
+from scissorhands import runs
+from scissorhands.diffusion import drawing, erase
+from scissorhands.diffusion import pipeline as pipelines
+from scissorhands.diffusion.denoising import Denoising
+from scissorhands.diffusion.erase import ESD, METHODS, Erasure
+from scissorhands.errors import RunError, SettingError, StoppedError
+from scissorhands.forget import Forget
+from scissorhands.jobs import Place
+from scissorhands.problem import Log, ignore
+from scissorhands.records import Batch
+from scissorhands.runs import Run
+
+CPU = torch.device("cpu")
+PACKAGE = Path(runs.__file__).parent
+EVERY = (*METHODS, ESD)
+
+
+@pytest.fixture(autouse=True, scope="session")
+def base(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with the tiny pipeline and its images."""
+    base = tmp_path_factory.getbasetemp()
+    tinysd.source(base)
+    tinysd.photographs(base)
+    return base
+
+
+@pytest.fixture(autouse=True)
+def _own_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("SCISSORHANDS_CACHE", str(tmp_path / "cache"))
+
+
+@pytest.fixture
+def source(base: Path) -> Path:
+    """The folder of the tiny pipeline."""
+    return tinysd.source(base)
+
+
+Eraser = Callable[..., Run]
+
+
+@pytest.fixture
+def erased(source: Path, base: Path, tmp_path: Path) -> Eraser:
+    """A function that erases three from the tiny pipeline, each time into a new folder."""
+    runs_made: list[Run] = []
+
+    def made(
+        method: str = "scissorhands", place: Mapping[str, Any] | None = None, log: Log = ignore, **more: Any
+    ) -> Run:
+        own = {name: more.pop(name) for name in list(more) if name in Erasure().to_dict()}
+        erasure = Erasure.make({"data": str(tinysd.photographs(base)), **own})
+        where = Place(**{"folder": tmp_path / f"out-{len(runs_made)}", **(place or {})})
+        run = erase.erase(source, Forget("concept:three"), erasure, method, {**QUICK[method], **more}, where, log)
+        runs_made.append(run)
+        return run
+
+    return made
+
+
+def files(folder: Path) -> dict[str, bytes]:
+    return {str(path.relative_to(folder)): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
+
+
+def result(folder: Path) -> dict[str, Any]:
+    """All that a run came to, but for what it cost and where it is."""
+    found: dict[str, Any] = files(folder)
+    scores = json.loads(found["scores.json"])
+    del scores["seconds"], scores["values"]["memory_mib"]
+    return found | {"scores.json": scores}
+
+
+def same(one: Path, other: Path) -> bool:
+    """Whether two runs came to the same to the bit; says what differs."""
+    first, second = result(one), result(other)
+    assert sorted(first) == sorted(second)
+    assert [name for name in first if first[name] != second[name]] == []
+    return True
+
+
+# What is written
+
+
+def test_what_is_written_is_a_pipeline_that_draws(erased: Eraser) -> None:
+    run = erased()
+    loaded = StableDiffusionPipeline.from_pretrained(run.folder)
+    loaded.set_progress_bar_config(disable=True)
+    images = loaded("a three", num_inference_steps=2, output_type="pt").images
+    assert images.shape == (1, 3, 8, 8)
+    assert images.isfinite().all()
+    assert all(torch.equal(value, unet(run.folder)[name]) for name, value in loaded.unet.state_dict().items())
+
+
+@pytest.mark.parametrize("method", ["scissorhands", "esd"])
+def test_all_but_the_weights_of_the_unet_is_that_of_the_source_to_the_byte(
+    method: str, erased: Eraser, source: Path
+) -> None:
+    run = erased(method)
+    before, after = files(source), files(run.folder)
+    weights = str(pipelines.WEIGHTS)
+    assert {name: after[name] for name in before if name != weights} == {
+        name: value for name, value in before.items() if name != weights
+    }
+    assert after.keys() - before.keys() == {"run.toml", "scores.json", "log.jsonl", "forget.txt"}
+    assert after[weights] != before[weights]
+
+
+def test_weights_of_the_source_under_other_names_are_left_behind(source: Path, erased: Eraser, tmp_path: Path) -> None:
+    """A pipeline may hold its U-Net twice, as half precision or as a pickle; those would be the original's."""
+    own = shutil.copytree(source, tmp_path / "own")
+    for name in ("diffusion_pytorch_model.fp16.safetensors", "diffusion_pytorch_model.bin"):
+        shutil.copy(own / pipelines.WEIGHTS, own / "unet" / name)
+    (own / "safety_checker").mkdir()
+    (own / "letter.txt").write_text("dear")
+    erase.erase(own, Forget("concept:three"), Erasure(anchor="a four", per_prompt=1, inference=1), "finetune",
+                QUICK["finetune"], Place(tmp_path / "out"))  # fmt: skip
+    assert {path.name for path in (tmp_path / "out" / "unet").iterdir()} == {"config.json", pipelines.WEIGHTS.name}
+    assert not (tmp_path / "out" / "letter.txt").exists()
+
+
+def test_it_is_a_run_that_can_be_read_and_reported(erased: Eraser, tmp_path: Path) -> None:
+    run = runs.read(erased().folder)
+    assert (run.method, run.record["verb"], run.record["split"]["forget"]) == ("scissorhands", "scrub", "concept:three")
+    assert run.settings["trim"] == 0.05
+    assert run.ids("forget") == [0, 1, 2, 3, 4, 5]
+    assert dict(run.result.scores.counts) == {"forget": 6, "retain": 9}
+    assert set(run.result.scores.values) >= {"forget_error", "retain_error"}
+    assert run.record["retain_error_before"] > 0
+    other = erased("esd")
+    answer = done(f"report {run.folder} {other.folder} -o {tmp_path / 'page.html'}")
+    assert "scissorhands" in answer.out
+    assert "esd" in answer.out
+    assert "concept:three" in (tmp_path / "page.html").read_text()
+
+
+def test_a_run_that_is_a_pipeline_is_evaluated_or_refused_in_one_line(erased: Eraser) -> None:
+    folder = erased().folder
+    for more in ("", "--level standard", "--forget concept:three -o elsewhere"):
+        answer = cli(f"evaluate {folder} {more}")
+        assert answer.code in (0, 2)
+        assert len(answer.err.strip().splitlines()) <= 1
+
+
+def test_the_log_tells_of_every_step(erased: Eraser) -> None:
+    events: list[Mapping[str, Any]] = []
+    folder = erased(log=events.append).folder
+    lines = [json.loads(line) for line in (folder / runs.LOG).read_text().splitlines()]
+    assert lines == events
+    assert [event["phase"] for event in events] == ["trim"] + ["repair"] * 3
+
+
+def test_the_source_is_left_as_it_was(erased: Eraser, source: Path) -> None:
+    before = files(source)
+    erased()
+    assert files(source) == before
+
+
+def test_a_scrubbed_pipeline_can_be_scrubbed_again(erased: Eraser, base: Path, tmp_path: Path) -> None:
+    once = erased().folder
+    done(command(once, tmp_path / "twice", "finetune", f"--data {tinysd.photographs(base)}"))
+    assert changed(unet(once), unet(tmp_path / "twice"))
+    assert runs.read(tmp_path / "twice").method == "finetune"
+
+
+def test_the_errors_are_the_mean_losses_with_the_same_noise(erased: Eraser, source: Path, base: Path) -> None:
+    """Methods that do nothing leave what was there before."""
+    run = erased("ascent", epochs=0)
+    assert run.result.scores.values["forget_error"] == run.record["forget_error_before"]
+    assert run.result.scores.values["retain_error"] == run.record["retain_error_before"]
+    assert changed(unet(source), unet(run.folder)) == set()
+
+
+# What changes
+
+
+@pytest.mark.parametrize("method", EVERY)
+def test_every_method_changes_the_unet_and_the_same_seed_gives_the_same_bits(
+    method: str, erased: Eraser, source: Path
+) -> None:
+    torch.manual_seed(1)
+    one = erased(method)
+    assert one.method == method
+    assert changed(unet(source), unet(one.folder))
+    assert all(value.isfinite().all() for value in unet(one.folder).values())
+    torch.manual_seed(2)
+    assert same(one.folder, erased(method).folder)
+
+
+@pytest.mark.parametrize("method", ["scissorhands", "esd"])
+def test_another_seed_gives_another_unet(method: str, erased: Eraser, whole: Callable[[str], Path]) -> None:
+    own = LONGER.get(method, {})
+    assert changed(unet(whole(method)), unet(erased(method, place={"seed": 1}, **own).folder))
+
+
+@pytest.mark.parametrize("method", [name for name in EVERY if name not in ("salun", "randomlabel")])
+def test_every_method_works_with_an_anchor(method: str, erased: Eraser, source: Path) -> None:
+    run = erased(method, anchor="a four")
+    assert changed(unet(source), unet(run.folder))
+    assert run.record["forget_error_before"] < 0  # minus the distance to the anchor
+
+
+@pytest.mark.parametrize(
+    ("method", "parameters"),
+    [
+        *((method, "*attn2*") for method in ("scissorhands", "salun", "retrain", "esd")),
+        ("scissorhands", "*,-*time_emb*"),
+        ("scissorhands", "conv_out.*"),
+    ],
+)
+def test_only_what_is_chosen_may_change(method: str, parameters: str, erased: Eraser, source: Path) -> None:
+    before = unet(source)
+    allowed = {
+        "*attn2*": {name for name in before if "attn2" in name},
+        "*,-*time_emb*": {name for name in before if "time_emb" not in name},
+        "conv_out.*": {"conv_out.weight", "conv_out.bias"},
+    }[parameters]
+    more = {"where": "*"} if method == "esd" else {}
+    touched = changed(before, unet(erased(method, parameters=parameters, **more).folder))
+    assert touched <= allowed
+    assert touched
+
+
+def test_esd_keeps_cross_attention_to_the_bit(erased: Eraser, source: Path) -> None:
+    touched = changed(unet(source), unet(erased("esd").folder))
+    assert touched
+    assert not [name for name in touched if "attn2" in name]
+
+
+def test_esd_can_be_told_to_leave_cross_attention_twice(erased: Eraser, source: Path) -> None:
+    """What its own setting leaves out may be left out already."""
+    touched = changed(unet(source), unet(erased("esd", parameters="*,-*attn2*").folder))
+    assert not [name for name in touched if "attn2" in name]
+
+
+DIFFERENT: dict[str, dict[str, Any]] = {
+    "without projection": {"project": False},
+    "with an anchor": {"anchor": "a four"},
+    "with another anchor": {"anchor": "a five"},
+    "by sgd": {"optimiser": "sgd"},
+    "guarded by the epoch": {"guard": "epoch"},
+    "with more to forget": {"balance": 0.9},
+    "trimmed more": {"trim": 0.2},
+}
+
+
+@pytest.fixture(scope="session")
+def usual(base: Path, tmp_path_factory: pytest.TempPathFactory) -> dict[str, torch.Tensor]:
+    """The U-Net that the usual settings leave."""
+    folder = tmp_path_factory.mktemp("usual") / "run"
+    erasure, place = Erasure(data=str(tinysd.photographs(base))), Place(folder)
+    values = QUICK["scissorhands"]
+    erase.erase(tinysd.source(base), Forget("concept:three"), erasure, "scissorhands", values, place)
+    return unet(folder)
+
+
+@pytest.mark.parametrize("how", DIFFERENT)
+def test_a_setting_makes_a_difference(how: str, erased: Eraser, usual: Mapping[str, torch.Tensor]) -> None:
+    assert changed(usual, unet(erased(**DIFFERENT[how]).folder))
+
+
+def test_two_anchors_differ_from_each_other(erased: Eraser) -> None:
+    one, other = (unet(erased(anchor=anchor).folder) for anchor in ("a four", "a five"))
+    assert changed(one, other)
+
+
+def test_without_trimming_nothing_is_drawn_anew(erased: Eraser, source: Path) -> None:
+    events: list[Mapping[str, Any]] = []
+    run = erased(trim=0.0, epochs=0, log=events.append)
+    assert [event["drawn"] for event in events] == [0]
+    assert changed(unet(source), unet(run.folder)) == set()
+
+
+def test_trimming_draws_the_share_that_it_was_told_anew(erased: Eraser, source: Path) -> None:
+    events: list[Mapping[str, Any]] = []
+    run = erased(trim=0.1, epochs=0, log=events.append)
+    before, after = unet(source), unet(run.folder)
+    differing = sum(int((before[name] != after[name]).sum()) for name in before)
+    assert events[0]["drawn"] == round(0.1 * events[0]["of"])
+    assert 0.99 * events[0]["drawn"] <= differing <= events[0]["drawn"]
+    assert not [name for name in changed(before, after) if "norm" in name]
+
+
+def test_a_step_of_fine_tuning_goes_down_the_gradient(erased: Eraser, source: Path, base: Path) -> None:
+    """One step of plain descent moves each weight by the learning rate times its own slope."""
+    plain = {"epochs": 1, "lr": 0.01, "batch_size": 100, "momentum": 0.0, "weight_decay": 0.0}
+    noises: list[tuple[torch.Tensor, torch.Tensor]] = []
+    batches: list[Batch] = []
+    drawn, called = Denoising.drawn, Denoising.__call__
+
+    def watched(self: Denoising, batch: Batch) -> tuple[torch.Tensor, torch.Tensor]:
+        noises.append(drawn(self, batch))
+        return noises[-1]
+
+    def seen(self: Denoising, model: nn.Module, batch: Batch) -> torch.Tensor:
+        batches.append(batch)
+        return called(self, model, batch)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(Denoising, "drawn", watched)
+        patch.setattr(Denoising, "__call__", seen)
+        after = unet(erased("finetune", optimiser="sgd", **plain).folder)
+    assert len(noises) == 2 + 1 + 1 + 2  # the errors before, a warm-up, the step, and the errors after
+    pipeline = pipelines.load(source, CPU)
+    (latents, labels), (noise, times) = batches[3], noises[3]
+    text = pipelines.encoded_text(pipeline, list(drawing.read(tinysd.photographs(base), 8).classes))[labels]
+    noisy = pipeline.scheduler.add_noise(latents, noise, times)
+    loss = (pipeline.unet(noisy.contiguous(), times, text).sample - noise).square().mean()
+    names = [name for name, _ in pipeline.unet.named_parameters()]
+    slopes = torch.autograd.grad(loss, list(pipeline.unet.parameters()))
+    for name, slope in zip(names, slopes, strict=True):
+        expected = unet(source)[name] - 0.01 * slope
+        torch.testing.assert_close(after[name], expected, rtol=1e-4, atol=1e-6, msg=f"{name} went elsewhere")
+
+
+@pytest.mark.parametrize("method", ["salun", "randomlabel"])
+def test_a_method_that_teaches_wrong_prompts_takes_no_anchor(method: str, erased: Eraser) -> None:
+    with pytest.raises(SettingError, match="leave the anchor out"):
+        erased(method, anchor="a four")
+
+
+# Images that are drawn
+
+
+def test_images_are_drawn_once_for_all_that_need_the_same(erased: Eraser, source: Path, tmp_path: Path) -> None:
+    events: list[Mapping[str, Any]] = []
+    own = {"data": "", "anchor": "a four", "per_prompt": 3, "inference": 2}
+    run = erased(**own, log=events.append)
+    assert [event["step"] for event in events if event["phase"] == "draw"] == [4, 6]
+    assert dict(run.result.scores.counts) == {"forget": 3, "retain": 3}
+    events.clear()
+    assert same(erased(**own, log=events.append).folder, run.folder)
+    assert "draw" not in {event["phase"] for event in events}
+    (folder,) = (tmp_path / "cache" / "drawn").iterdir()
+    assert drawing.read(folder, 8).classes == ("a four", "three")
+
+
+@pytest.mark.parametrize(
+    ("forget", "retain", "prompts"),
+    [
+        ("concept:three", "a four; a five, small", {"three", "a four", "a five, small"}),
+        ("concept:three, six", "a four", {"three", "six", "a four"}),
+        ("concept:three,", "a four", {"three", "a four"}),
+    ],
+)
+def test_what_is_drawn_is_the_words_of_the_concept_and_what_is_to_be_kept(
+    forget: str, retain: str, prompts: set[str], source: Path, tmp_path: Path
+) -> None:
+    erasure = Erasure(retain=retain, per_prompt=1, inference=1)
+    erase.erase(source, Forget(forget), erasure, "finetune", QUICK["finetune"], Place(tmp_path / "out"))
+    (folder,) = (tmp_path / "cache" / "drawn").iterdir()
+    assert set(drawing.read(folder, 8).classes) == prompts
+
+
+# Going on
+
+
+def interrupted(erased: Eraser, method: str, step: int, how: str, folder: Path, **more: Any) -> None:
+    """A run of the method that ended at that step."""
+    seen: list[Mapping[str, Any]] = []
+
+    def stop(event: Mapping[str, Any]) -> None:
+        seen.append(event)
+        if len(seen) == step and how == "signal":
+            os.kill(os.getpid(), signal.SIGTERM)
+        if len(seen) == step and how == "error":
+            raise RuntimeError("stop")
+
+    place = {"folder": folder, "checkpoint": 0.0 if how == "error" else 600.0}
+    with pytest.raises(StoppedError if how == "signal" else RuntimeError) as caught:
+        erased(method, place, stop, **LONGER.get(method, {}), **more)
+    assert how == "error" or "--resume" in str(caught.value)
+    assert not folder.exists()
+    assert runs.resumable(folder)
+
+
+@pytest.fixture(scope="session")
+def whole(base: Path, tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Path]:
+    """A function that says where a run of a method is that nothing interrupted."""
+    folder = tmp_path_factory.mktemp("whole")
+    erasure = Erasure(data=str(tinysd.photographs(base)))
+
+    def found(method: str) -> Path:
+        if not (folder / method).exists():
+            given = (erasure, method, QUICK[method] | LONGER.get(method, {}), Place(folder / method))
+            erase.erase(tinysd.source(base), Forget("concept:three"), *given)
+        return folder / method
+
+    return found
+
+
+LONGER = {"scissorhands": {"epochs": 2}}
+STEPS = [
+    ("scissorhands", 3, "error"),
+    ("scissorhands", 4, "signal"),
+    ("scissorhands", 6, "error"),
+    ("scissorhands", 7, "signal"),
+    ("esd", 2, "signal"),
+    ("esd", 3, "error"),
+    ("salun", 3, "signal"),
+]
+
+
+@pytest.mark.parametrize(("method", "step", "how"), STEPS)
+def test_a_run_that_was_interrupted_ends_with_the_same_bits(
+    method: str, step: int, how: str, erased: Eraser, whole: Callable[[str], Path], tmp_path: Path
+) -> None:
+    interrupted(erased, method, step, how, tmp_path / "run")
+    torch.manual_seed(99)  # what goes on must not depend on where another process happens to be
+    erase.resume(tmp_path / "run", runs.begun(runs.unfinished(tmp_path / "run")))
+    assert same(tmp_path / "run", whole(method))
+    assert not list(tmp_path.glob(".*"))
+
+
+@pytest.mark.parametrize("method", ["scissorhands", "esd"])
+def test_the_command_goes_on_too(method: str, erased: Eraser, whole: Callable[[str], Path], tmp_path: Path) -> None:
+    interrupted(erased, method, 3, "signal", tmp_path / "run")
+    answer = done(f"scrub --resume {tmp_path / 'run'}")
+    assert method in answer.out
+    assert same(tmp_path / "run", whole(method))
+
+
+def test_the_command_goes_on_with_images_that_were_drawn_even_if_they_are_gone(erased: Eraser, tmp_path: Path) -> None:
+    own: dict[str, Any] = {"data": "", "anchor": "a four", "per_prompt": 6, "inference": 1}
+    done_at_once = erased(place={"folder": tmp_path / "whole"}, **own, **LONGER["scissorhands"]).folder
+    interrupted(erased, "scissorhands", 3, "signal", tmp_path / "run", **own)
+    shutil.rmtree(tmp_path / "cache")
+    done(f"scrub --resume {tmp_path / 'run'}")
+    assert same(tmp_path / "run", done_at_once)
+
+
+def test_a_run_is_stopped_twice_and_still_ends_with_the_same_bits(
+    erased: Eraser, whole: Callable[[str], Path], tmp_path: Path
+) -> None:
+    interrupted(erased, "scissorhands", 3, "signal", tmp_path / "run")
+    seen: list[Mapping[str, Any]] = []
+
+    def stop(event: Mapping[str, Any]) -> None:
+        seen.append(event)
+        if len(seen) == 3:
+            os.kill(os.getpid(), signal.SIGINT)
+
+    with pytest.raises(StoppedError):
+        erase.resume(tmp_path / "run", runs.begun(runs.unfinished(tmp_path / "run")), stop)
+    done(f"scrub --resume {tmp_path / 'run'}")
+    assert same(tmp_path / "run", whole("scissorhands"))
+
+
+def test_adam_remembers_its_steps_when_it_goes_on(erased: Eraser, tmp_path: Path) -> None:
+    interrupted(erased, "esd", 2, "signal", tmp_path / "run")
+    (file,) = (tmp_path / ".run.unfinished" / "checkpoints").rglob("*.safetensors")
+    names = {name.rpartition(".")[2] for name in load_file(file) if name.startswith("steps/")}
+    assert names == {"step", "exp_avg", "exp_avg_sq"}
+
+
+def test_another_verb_does_not_go_on_with_it(erased: Eraser, tmp_path: Path) -> None:
+    interrupted(erased, "esd", 2, "signal", tmp_path / "run")
+    answer = cli(f"train --resume {tmp_path / 'run'}")
+    assert (answer.code, len(answer.err.strip().splitlines())) == (2, 1)
+    assert "was begun by 'scrub'" in answer.err
+    assert runs.resumable(tmp_path / "run")
+
+
+def test_a_pipeline_that_changed_meanwhile_is_refused(source: Path, base: Path, tmp_path: Path) -> None:
+    own = shutil.copytree(source, tmp_path / "own")
+
+    def stop(event: Mapping[str, Any]) -> None:
+        os.kill(os.getpid(), signal.SIGTERM)
+
+    erasure, values = Erasure(data=str(tinysd.photographs(base))), QUICK["finetune"]
+    with pytest.raises(StoppedError):
+        erase.erase(own, Forget("concept:three"), erasure, "finetune", values, Place(tmp_path / "run"), stop)
+    weights = load_file(own / pipelines.WEIGHTS)
+    weights["conv_out.bias"] += 1
+    save_file(weights, own / pipelines.WEIGHTS)
+    with pytest.raises(RunError, match="'weights' was"):
+        erase.resume(tmp_path / "run", runs.begun(runs.unfinished(tmp_path / "run")))
+
+
+def test_images_are_encoded_with_the_threads_that_it_was_begun_with(erased: Eraser, tmp_path: Path) -> None:
+    """Another number of threads may add in another order, and the latents are what all the rest depends on."""
+    seen: list[int] = []
+    encoded = pipelines.encoded_images
+
+    def watched(*given: Any) -> torch.Tensor:
+        seen.append(torch.get_num_threads())
+        return encoded(*given)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(pipelines, "encoded_images", watched)
+        interrupted(erased, "esd", 2, "signal", tmp_path / "run")
+        torch.set_num_threads(2)
+        try:
+            erase.resume(tmp_path / "run", runs.begun(runs.unfinished(tmp_path / "run")))
+        finally:
+            torch.set_num_threads(1)
+    assert seen == [1, 1]
+
+
+def test_a_folder_of_images_is_found_again_from_elsewhere(
+    base: Path, source: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def stop(event: Mapping[str, Any]) -> None:
+        os.kill(os.getpid(), signal.SIGTERM)
+
+    monkeypatch.chdir(base)
+    erasure = Erasure(data=tinysd.photographs(base).name)
+    with pytest.raises(StoppedError):
+        erase.erase(source, Forget("concept:three"), erasure, "esd", QUICK["esd"], Place(tmp_path / "run"), stop)
+    monkeypatch.chdir(tmp_path)
+    assert cli("scrub --resume run").err == ""
+
+
+# Two processes
+
+
+def together(base: Path) -> dict[str, Callable[[Path], str]]:
+    """Commands by name, each for an output folder. The last ones may set the processes against each other."""
+    pipeline, data = base / tinysd.SOURCE, f"--data {base / tinysd.PHOTOGRAPHS}"
+    sgd = f"{data} --erase optimiser=sgd"
+    anchor = "--anchor 'a four'"
+
+    def asked(method: str, more: str, **settings: Any) -> Callable[[Path], str]:
+        return lambda out: command(pipeline, out, method, more, **settings)
+
+    return {
+        "scissorhands": asked("scissorhands", sgd, epochs=1, lr=0.01),
+        "scissorhands and adam": asked("scissorhands", data, epochs=1, lr=1e-5, trim=0.0),
+        "scissorhands with an anchor": asked("scissorhands", f"{sgd} {anchor}", epochs=1, lr=0.01),
+        "esd": asked("esd", sgd, lr=0.01),
+        "images that are drawn": asked(
+            "finetune", f"{anchor} --erase per_prompt=3 --erase inference=1 --erase optimiser=sgd", lr=0.01
+        ),
+        "a mistake": asked("finetune", "--data nowhere"),
+        "esd in batches of one": asked("esd", sgd, lr=0.01, batch_size=1),
+    }
+
+
+NAMES = [name for name in together(Path()) if name != "a mistake"]
+
+
+@pytest.fixture(scope="session")
+def both(base: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with what two processes wrote and answered."""
+    folder = tmp_path_factory.mktemp("both")
+    commands = [asked(folder / name) for name, asked in together(base).items()]
+    (folder / "commands.json").write_text(json.dumps(commands))
+    worker = Path(erasers.__file__)
+    cache = str(folder / "cache")
+    torchrun(2, worker, folder / "commands.json", SCISSORHANDS_CACHE=cache, SCISSORHANDS_TIMEOUT="8")
+    return folder
+
+
+def answers(both: Path, base: Path, name: str) -> list[list[Any]]:
+    number = list(together(base)).index(name)
+    found = [json.loads((both / f"answers-{rank}.json").read_text()) for rank in (0, 1)]
+    assert min(map(len, found)) > number, "a command before it set the processes apart"
+    return [answers[number] for answers in found]
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_two_processes_leave_the_unet_that_one_leaves(name: str, both: Path, base: Path, tmp_path: Path) -> None:
+    one, other = answers(both, base, name)
+    assert (one[0], other[0]) == (0, 0), one[2][-500:] + other[2][-500:]
+    assert other[2] in ("", one[2])  # torchrun ends it before it can say the same
+    done(together(base)[name](tmp_path / "alone"))
+    found, expected = unet(both / name), unet(tmp_path / "alone")
+    assert changed(unet(tinysd.source(base)), found)
+    for key, value in expected.items():
+        torch.testing.assert_close(found[key], value, rtol=1e-4, atol=1e-4, msg=f"{key} is another")
+    assert files(both / name).keys() == files(tmp_path / "alone").keys()
+
+
+def test_what_two_processes_wrote_is_a_pipeline_that_draws(both: Path) -> None:
+    loaded = pipelines.load(both / "scissorhands", CPU)
+    (images,) = drawing.drawn(loaded, ["a three"], [0], drawing.Drawing(steps=1))
+    assert images.shape == (1, 3, 8, 8)
+    assert runs.read(both / "scissorhands").record["world_size"] == 2
+
+
+def test_a_mistake_of_two_processes_is_told_once(both: Path, base: Path) -> None:
+    one, other = answers(both, base, "a mistake")
+    assert (one[0], other[0]) == (2, 2)
+    assert len(one[2].strip().splitlines()) == 1
+    assert other[2] in ("", one[2])  # torchrun ends it before it can say the same
+    assert not (both / "a mistake").exists()
+
+
+@pytest.mark.parametrize("count", erasers.COUNTS)
+def test_the_noise_of_a_record_does_not_depend_on_the_number_of_processes(count: int, both: Path) -> None:
+    alone = erasers.noises()
+    halves = [load_file(both / f"noise-{rank}.safetensors") for rank in (0, 1)]
+    assert len(halves[0][f"times {count}"]) == count // 2
+    for what in (f"noise {count}", f"times {count}"):
+        assert torch.equal(torch.cat([half[what] for half in halves]), alone[what])
+
+
+# What is refused
+
+
+def damaged(source: Path, folder: Path, how: str) -> Path:
+    """A copy of the pipeline that something is wrong with."""
+    own = shutil.copytree(source, folder)
+    weights = own / pipelines.WEIGHTS
+    index = json.loads((own / "model_index.json").read_text())
+    match how:
+        case "another pipeline":
+            (own / "model_index.json").write_text(json.dumps(index | {"_class_name": "StableDiffusionXLPipeline"}))
+        case "an index that is no JSON":
+            (own / "model_index.json").write_text("{")
+        case "an index that is a list":
+            (own / "model_index.json").write_text("[]")
+        case "no U-Net":
+            shutil.rmtree(own / "unet")
+        case "no tokenizer":
+            shutil.rmtree(own / "tokenizer")
+        case "a pickle":
+            weights.rename(weights.with_suffix(".bin"))
+        case "weights that are cut off":
+            weights.write_bytes(weights.read_bytes()[:-1000])
+        case "weights that are no weights":
+            weights.write_bytes(b"dear")
+        case "a text encoder that is cut off":
+            path = own / "text_encoder" / "model.safetensors"
+            path.write_bytes(path.read_bytes()[:-1000])
+        case "a weight of another shape":
+            save_file(load_file(weights) | {"conv_out.bias": torch.zeros(9)}, weights)
+        case "a weight that is missing":
+            save_file({k: v for k, v in load_file(weights).items() if k != "conv_out.weight"}, weights)
+        case "a configuration that is no JSON":
+            (own / "unet" / "config.json").write_text("{")
+        case "a configuration that is missing":
+            (own / "unet" / "config.json").unlink()
+    return own
+
+
+DAMAGES = {
+    "another pipeline": "StableDiffusionXLPipeline",
+    "an index that is no JSON": "model_index.json cannot be read",
+    "an index that is a list": "only a StableDiffusionPipeline",
+    "no U-Net": "it has no 'unet'",
+    "no tokenizer": "it has no 'tokenizer'",
+    "a pickle": "no weights as safetensors",
+    "weights that are cut off": "cannot be loaded",
+    "weights that are no weights": "cannot be loaded",
+    "a text encoder that is cut off": "cannot be loaded",
+    "a weight of another shape": "cannot be loaded",
+    "a weight that is missing": "conv_out.weight",
+    "a configuration that is no JSON": "cannot be loaded",
+    "a configuration that is missing": "cannot be loaded",
+}
+
+
+def refused(text: str, folder: Path, *messages: str) -> None:
+    """Raises unless the command fails with code 2 and one line that says this, and leaves the folder as it was."""
+    before = sorted(folder.rglob("*"))
+    answer = cli(text)
+    assert answer.code == 2, (answer.code, answer.err)
+    assert answer.out == ""
+    assert len(answer.err.strip().splitlines()) == 1, answer.err
+    for message in messages:
+        assert message in answer.err
+    assert sorted(folder.rglob("*")) == before, "something was written"
+
+
+@pytest.mark.parametrize("how", DAMAGES)
+def test_a_damaged_pipeline_is_refused(how: str, source: Path, base: Path, tmp_path: Path) -> None:
+    own = damaged(source, tmp_path / "own", how)
+    refused(command(own, tmp_path / "out", more=f"--data {tinysd.photographs(base)}"), tmp_path, DAMAGES[how])
+
+
+@pytest.mark.parametrize("verb", ["scrub", "sample"])
+def test_a_folder_without_an_index_is_no_pipeline(verb: str, source: Path, tmp_path: Path) -> None:
+    own = shutil.copytree(source, tmp_path / "own")
+    (own / "model_index.json").unlink()
+    texts = {
+        "scrub": command(own, tmp_path / "out", more="--anchor 'a four'"),
+        "sample": f"sample {own} --prompts a -o {tmp_path / 'out'}",
+    }
+    refused(texts[verb], tmp_path, {"scrub": "is none", "sample": "it has no model_index.json"}[verb])
+    if verb == "scrub":
+        refused(command(own, tmp_path / "out"), tmp_path, str(own))
+
+
+@pytest.mark.parametrize("what", BROKEN)
+def test_a_broken_list_of_images_is_refused(what: str, source: Path, tmp_path: Path) -> None:
+    own = shutil.copytree(tinysd.photographs(tmp_path / "there"), tmp_path / "images")
+    shutil.copy(own / "three-0.png", own / "a.png")
+    text, message = BROKEN[what]
+    (own / "metadata.csv").write_text(text)
+    refused(command(source, tmp_path / "out", more=f"--data {own}"), tmp_path, message)
+
+
+REFUSED = {
+    "a concept that no prompt mentions": ("--forget concept:seven DATA", "none of the 3 prompts mentions"),
+    "a concept that every prompt mentions": ("--forget concept:a DATA", "leaves nothing to retain"),
+    "a concept without a word": ("--forget concept:, DATA", "concept"),
+    "nothing to keep": ("--forget concept:three", "--anchor", "--erase retain=", "--data"),
+    "a class": ("--forget class:3 DATA", "a pipeline forgets a concept"),
+    "a share": ("--forget random:10% DATA", "a pipeline forgets a concept"),
+    "nothing to forget": ("DATA", "say what to forget"),
+    "shrink": ("--forget concept:three DATA --method shrink", "'shrink' erases no concept"),
+    "expand": ("--forget concept:three DATA --method expand", "'expand' erases no concept"),
+    "influence": ("--forget concept:three DATA --method influence", "'influence' erases no concept"),
+    "a method that is not known": ("--forget concept:three DATA --method scissorhand", "Did you mean 'scissorhands'"),
+    "a setting of erasure that is not known": ("--forget concept:three DATA --erase ancor=a", "Did you mean 'anchor'"),
+    "an optimiser that is not known": ("--forget concept:three DATA --erase optimiser=lion", "one of adam, sgd"),
+    "parameters that are not there": ("--forget concept:three DATA --erase 'parameters=*lstm*'", "*lstm*"),
+    "no parameters": ("--forget concept:three DATA --erase 'parameters=*,-*'", "leaves no parameter"),
+    "a setting that is out of range": ("--forget concept:three DATA --set trim=2", "'trim' must be"),
+    "an option of classifiers": ("--forget concept:three DATA --unseen 0.3", "--unseen is about a classifier"),
+    "a folder of images that is not there": ("--forget concept:three --data nowhere", "nowhere"),
+}
+
+
+@pytest.mark.parametrize("what", REFUSED)
+def test_what_a_pipeline_cannot_do_is_refused(what: str, source: Path, base: Path, tmp_path: Path) -> None:
+    options, *messages = REFUSED[what]
+    options = options.replace("DATA", f"--data {tinysd.photographs(base)}")
+    refused(f"scrub {source} {options} -o {tmp_path / 'out'}", tmp_path, *messages)
+
+
+@pytest.fixture(scope="session")
+def classifier(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A small classifier of digits."""
+    folder = tmp_path_factory.mktemp("classifier") / "trained"
+    done(f"train --model small --model-set width=2 --data digits --set epochs=1 --set batch_size=512 -o {folder}")
+    return folder
+
+
+OF_PIPELINES = {
+    "an anchor": ("--forget class:3 --anchor 'a four'", "--anchor is about a diffusion pipeline"),
+    "a setting of erasure": ("--forget class:3 --erase per_prompt=3", "--erase is about a diffusion pipeline"),
+    "a concept": ("--forget concept:nudity", "nudity"),
+    "esd": ("--forget class:3 --method esd", "esd"),
+    "esd by its module": (
+        "--forget class:3 --method scissorhands.diffusion.esd:ErasedDiffusion",
+        "the model here is a classifier",
+    ),
+}
+
+
+@pytest.mark.parametrize("what", OF_PIPELINES)
+def test_what_is_for_pipelines_is_refused_for_a_classifier(what: str, classifier: Path, tmp_path: Path) -> None:
+    options, message = OF_PIPELINES[what]
+    refused(f"scrub {classifier} {options} -o {tmp_path / 'out'}", tmp_path, message)
+
+
+def test_a_folder_that_exists_is_not_replaced(source: Path, base: Path, tmp_path: Path) -> None:
+    (tmp_path / "out").mkdir()
+    (tmp_path / "out" / "letter.txt").write_text("dear")
+    text = command(source, tmp_path / "out", more=f"--data {tinysd.photographs(base)}")
+    refused(text, tmp_path, "exists already")
+    refused(f"{text} --overwrite", tmp_path, "is not a run folder")
+
+
+@pytest.mark.parametrize("verb", ["scrub", "sample"])
+def test_without_the_extra_one_line_says_what_to_install(
+    verb: str, source: Path, base: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(sys.modules, "diffusers", None)
+    texts = {
+        "scrub": command(source, tmp_path / "out", more=f"--data {tinysd.photographs(base)}"),
+        "sample": f"sample {source} --prompts a -o {tmp_path / 'out'}",
+    }
+    refused(texts[verb], tmp_path, "pip install 'scissorhands[diffusion]'")
+
+
+def test_all_else_works_without_the_extra() -> None:
+    """What the command line imports when it starts is there without the extra."""
+    pending, seen = ["cli"], set[str]()
+    while pending:
+        module = pending.pop()
+        path = PACKAGE / f"{module}.py" if (PACKAGE / f"{module}.py").exists() else PACKAGE / module / "__init__.py"
+        seen.add(module)
+        for node in ast.parse(path.read_text()).body:
+            names = [alias.name for alias in node.names] if isinstance(node, ast.Import | ast.ImportFrom) else []
+            origin = node.module or "" if isinstance(node, ast.ImportFrom) else ""
+            assert not {origin.partition(".")[0], *names} & {"diffusers", "torchmetrics", "nudenet"}, path
+            if isinstance(node, ast.ImportFrom) and node.level:
+                home = Path(*path.relative_to(PACKAGE).parts[: -node.level]) / origin.replace(".", "/")
+                near = [str(home), *(str(home / name) for name in names)]
+                known = [n for n in near if (PACKAGE / f"{n}.py").exists() or (PACKAGE / n / "__init__.py").exists()]
+                pending += [name for name in known if name not in seen and name != "."]
+    assert {"diffusion/erase", "diffusion/esd", "diffusion/drawing", "diffusion/pipeline"} <= seen
+
+
+# Pipelines of other kinds
+
+
+def test_the_pipeline_of_the_first_stable_diffusion_is_erased_too(source: Path, base: Path, tmp_path: Path) -> None:
+    own = tinysd.pipeline()
+    own.scheduler = PNDMScheduler(**tinysd.BETAS, skip_prk_steps=True, steps_offset=1)
+    own.save_pretrained(tmp_path / "own")
+    for method in ("scissorhands", "esd"):
+        done(command(tmp_path / "own", tmp_path / method, method, "--anchor 'a four' --erase per_prompt=2"))
+        assert changed(unet(tmp_path / "own"), unet(tmp_path / method))
+
+
+def test_a_unet_in_half_precision_is_erased_in_full(source: Path, base: Path, tmp_path: Path) -> None:
+    own = shutil.copytree(source, tmp_path / "own")
+    save_file({name: value.half() for name, value in unet(source).items()}, own / pipelines.WEIGHTS)
+    done(command(own, tmp_path / "out", more=f"--data {tinysd.photographs(base)}"))
+    assert {value.dtype for value in unet(tmp_path / "out").values()} == {torch.float32}
+
+
+def test_weights_in_several_files_become_one(source: Path, base: Path, tmp_path: Path) -> None:
+    own = tinysd.pipeline()
+    own.save_pretrained(tmp_path / "own")
+    own.unet.save_pretrained(tmp_path / "own" / "unet", max_shard_size="20KB")
+    (tmp_path / "own" / pipelines.WEIGHTS).unlink()
+    assert len(list((tmp_path / "own" / "unet").glob("*.safetensors"))) > 1
+    done(command(tmp_path / "own", tmp_path / "out", more=f"--data {tinysd.photographs(base)}"))
+    assert StableDiffusionPipeline.from_pretrained(tmp_path / "out").unet is not None
+    assert {path.name for path in (tmp_path / "out" / "unet").iterdir()} == {"config.json", pipelines.WEIGHTS.name}
