@@ -11,7 +11,7 @@ demo: $(READY)
 test: $(READY)
 	$(VENV)/bin/ruff check .
 	$(VENV)/bin/mypy
-	$(VENV)/bin/pytest
+	$(VENV)/bin/pytest -n 2 --dist loadfile
 
 lint: $(READY)
 	$(VENV)/bin/ruff format .

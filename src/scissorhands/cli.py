@@ -1,4 +1,4 @@
-"""The command line: train, scrub, evaluate, report, methods, bench, demo."""
+"""The command line: train, scrub, evaluate, report, methods, sample, bench, demo."""
 
 import json
 import signal
@@ -513,24 +513,15 @@ def bench(recipe: Path, output: Path, level: str | None, device: str, as_json: b
 
 
 @group.command()
-@click.option("--diffusion", is_flag=True, help="Forget how to draw a digit, with a small text-to-image pipeline.")
-@click.option("-o", "--output", type=_PATH, help="The folder to write: runs/demo or runs/demo-diffusion.")
+@click.option("-o", "--output", type=_PATH, default="runs/demo", show_default=True)
 @click.option("--overwrite", is_flag=True, help="Replace an earlier demo.")
 @_level_option
 @click.option("--device", default="auto", show_default=True)
 @click.option("--json", "as_json", is_flag=True, help="Print the table as JSON.")
-def demo(diffusion: bool, output: Path | None, overwrite: bool, level: str | None, device: str, as_json: bool) -> None:
+def demo(output: Path, overwrite: bool, level: str | None, device: str, as_json: bool) -> None:
     """Forget a digit by every method of the paper, three seeds."""
-    if diffusion and level:
-        raise click.UsageError("--level is about classifiers: leave it out with --diffusion.")
-    output = output or Path("runs/demo-diffusion" if diffusion else "runs/demo")
     with _progress() as log:
-        if diffusion:
-            from .diffusion.demo import demo as erasing_demo  # needs the extra
-
-            found = erasing_demo(output, overwrite, device, log)
-        else:
-            found = benching.demo(output, overwrite, device, log, level or "quick")
+        found = benching.demo(output, overwrite, device, log, level or "quick")
     _print(found, as_json)
     err.print(f"wrote {_plain(str(output / 'report.html'))} and {_plain(str(output / 'table.json'))}")
 

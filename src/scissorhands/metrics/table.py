@@ -293,27 +293,6 @@ METRICS: dict[str, Metric] = {
         lambda evidence: caught_at(*_likelihood_ratios(evidence), 0.01),
         "deep",
     ),
-    "ua": Metric(
-        "UA",
-        "higher",
-        "images prompted for an erased concept in which a classifier does not see it",
-        "near 100; it never saw the concept",
-        "a pipeline that draws nothing at all has 100: read it beside the accuracy on what is kept",
-    ),
-    "kept_accuracy": Metric(
-        "Acc kept",
-        "higher",
-        "images prompted for other concepts in which a classifier sees what was asked",
-        "about what the original has",
-        "says how well neighbours are told apart, not how good the images are",
-    ),
-    "fid": Metric(
-        "FID",
-        "lower",
-        "Fréchet distance between the features of real and drawn images of what is kept",
-        "about what the original has",
-        "comparable only for the same feature network, real images and number of images, all named in the run",
-    ),
     "avg_gap": Metric(
         "Avg. Gap",
         "lower",
