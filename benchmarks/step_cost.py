@@ -22,7 +22,7 @@ def main() -> None:
     print(f"{'width':>6}{'retain s':>10}{'forget s':>10}{'guarded s':>11}{'ratio':>8}{'limit':>7}")
     rows = []
     for width, limit in widths.items():
-        row = {"width": width, "batch": 256, **measured(width, rounds=4, steps=3)}
+        row = {"width": width, "batch": 256, **measured(width, rounds=3, steps=3)}
         rows.append(row | {"limit": limit})
         print(
             f"{width:6}{row['retain']:10.3f}{row['forget']:10.3f}{row['guarded']:11.3f}{row['ratio']:8.3f}{limit:7.2f}"

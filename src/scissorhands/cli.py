@@ -239,7 +239,8 @@ def train(
 def _resume(verb: str, folder: Path, factory: str | None, method: str | None, as_json: bool) -> None:
     """Goes on with a run; what it does was said when it was begun."""
     context = click.get_current_context()
-    begun = runs.begun(runs.unfinished(folder)) if runs.unfinished(folder).is_dir() else {}
+    work = runs.unfinished(folder)
+    begun = runs.begun(work) if (work / runs.BEGUN).is_file() else {}
     free = {"resume", "factory", "as_json"} | ({"method"} if method == begun.get("method") else set())
     others = [name for name in context.params if name not in free]
     if what := _given(*others):

@@ -15,7 +15,7 @@ from torch import nn
 from . import models, runs
 from .cost import Cost, measured
 from .data import Split, held_out, split
-from .distributed import agreed, own_device, spread, state, world_size
+from .distributed import agreed, first, own_device, spread, state, world_size
 from .errors import DataError, FailedError, ModelError, NoReferenceError, RunError, SettingError
 from .evaluate import Scores, accuracies, examine, judge, measure, outputs
 from .evidence import due
@@ -226,11 +226,11 @@ def resume(verb: str, folder: Path, factory: str | None = None, method: str | No
     Somebody's code that it needs runs only if it is named, as `factory` or as `method`.
     """
     folder = folder.absolute()
+    if first(lambda: runs.finish(folder)):
+        return runs.read(folder)
     if not runs.unfinished(folder).is_dir():
-        finished = runs.is_run(folder)
-        if finished:
-            runs.tidy(folder)
-        raise RunError(f"{folder} {'is finished' if finished else 'was not begun'}, so there is nothing to resume.")
+        state = "is finished" if runs.is_run(folder) else "was not begun"
+        raise RunError(f"{folder} {state}, so there is nothing to resume.")
     asked = runs.begun(runs.unfinished(folder))
     if asked.get("verb") != verb:
         raise RunError(f"{folder} was begun by '{asked.get('verb')}': go on with '{runs.again(folder)}'.")

@@ -269,7 +269,9 @@ def _begin(work: Path, asked: Mapping[str, Any]) -> None:
 
 
 def begun(work: Path) -> dict[str, Any]:
-    """What was asked of a run that is not finished."""
+    """What was asked of a run that is not finished; nothing if none was begun."""
+    if not work.is_dir():
+        return {}
     try:
         return tomllib.loads((work / BEGUN).read_text(encoding="utf-8"))
     except (OSError, ValueError) as error:
@@ -390,8 +392,15 @@ def _remove_empty(folders: list[Path]) -> None:
 
 
 def _swap(work: Path, folder: Path) -> None:
-    """Renames the work into its place; what stood there, and what only its making needed, is removed after that."""
-    old = work.with_name(f"{work.name}.old")
+    """Renames the work into its place, without what only its making needed; what stood there is removed after that.
+
+    Whenever it is killed, what is left can go on: from a checkpoint, from the beginning, or by `finish`.
+    """
+    spent, old = work / ".spent", work.with_name(f"{work.name}.old")
+    if (work / CHECKPOINTS).exists():
+        (work / CHECKPOINTS).replace(spent)
+    shutil.rmtree(spent, ignore_errors=True)
+    (work / BEGUN).unlink(missing_ok=True)
     if folder.exists():
         shutil.rmtree(old, ignore_errors=True)  # of a run that was killed while it removed it
         folder.rename(old)
@@ -402,10 +411,12 @@ def _swap(work: Path, folder: Path) -> None:
             old.rename(folder)
         raise
     shutil.rmtree(old, ignore_errors=True)
-    tidy(folder)
 
 
-def tidy(folder: Path) -> None:
-    """Removes from a finished run what only its making needed."""
-    shutil.rmtree(folder / CHECKPOINTS, ignore_errors=True)
-    (folder / BEGUN).unlink(missing_ok=True)
+def finish(folder: Path) -> bool:
+    """Puts a run into its place that was killed when only that was left to do; says whether there was one."""
+    work = unfinished(folder)
+    if not (work / "scores.json").is_file() or (work / BEGUN).exists():
+        return False
+    _swap(work, folder)
+    return True

@@ -379,7 +379,8 @@ def test_a_process_that_hangs_ends_the_whole_job_in_time(original: Path) -> None
 def after(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """How two processes went through what may set them against each other."""
     folder = tmp_path_factory.mktemp("hazards")
-    torchrun(2, hazards.__file__, folder, SCISSORHANDS_TIMEOUT="20")
+    for name in hazards.HAZARDS:
+        torchrun(2, hazards.__file__, folder, name, SCISSORHANDS_TIMEOUT="20")
     return folder
 
 
