@@ -18,6 +18,7 @@ from commands import cli, done
 
 from scissorhands import models, runs
 from scissorhands.data import held_out
+from scissorhands.diffusion.esd import ErasedDiffusion
 from scissorhands.evaluate import Scores
 from scissorhands.methods import METHODS
 from scissorhands.metrics import GAP_OVER
@@ -364,18 +365,19 @@ def test_a_report_does_not_average_networks_of_different_widths(trained: Path, t
 def test_every_method_is_listed_with_its_paper() -> None:
     shown = done("methods").out
     listed = parsed("methods")
-    assert [row["name"] for row in listed] == list(METHODS)
+    assert [row["name"] for row in listed] == [*METHODS, "esd"]
     for row in listed:
         assert row["name"] in shown
         assert row["what"]
         assert row["paper"]
 
 
-@pytest.mark.parametrize("name", METHODS)
+@pytest.mark.parametrize("name", [*METHODS, "esd"])
 def test_every_method_shows_its_settings(name: str) -> None:
     shown = done(f"methods {name}").out
     listed = parsed(f"methods {name}")
-    assert listed["settings"] == json.loads(json.dumps(list(METHODS[name].described())))
+    kind = ErasedDiffusion if name == "esd" else METHODS[name]
+    assert listed["settings"] == json.loads(json.dumps(list(kind.described())))
     for row in listed["settings"]:
         assert row["name"] in shown
 

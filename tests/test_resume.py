@@ -132,6 +132,8 @@ def test_a_run_killed_at_twenty_moments_ends_as_if_it_never_was(nursery: Nursery
         while not runs.is_run(base / place):
             if ahead and _killed(nursery, base, f"{LONG[name]} --checkpoint 0", place, ahead[0]):
                 ahead.pop(0)
+            elif ahead and isinstance(ahead[0], float):
+                ahead[0] /= 2  # it had ended by then: a fast machine
             elif not ahead:
                 assert not _killed(nursery, base, f"{LONG[name]} --checkpoint 0", place, None)
         assert same(base / place, base / f"whole-{name}")

@@ -25,6 +25,7 @@ from .diffusion import erase as erasing
 from .diffusion import pipeline as pipelines
 from .diffusion.drawing import Drawing
 from .diffusion.erase import Erasure
+from .diffusion.esd import ErasedDiffusion
 from .diffusion.pipeline import is_pipeline
 from .distributed import first, rank, started, together
 from .docs import shown, summary
@@ -176,7 +177,7 @@ _forget_options = _options(
     click.option(
         "--forget",
         metavar="WHAT",
-        help="random:10%, random:500, class:3, class:cat,dog, classes:10%, ids:FILE, where:age > 30.",
+        help="random:10%, random:500, class:3, class:cat,dog, classes:10%, ids:FILE, where:age > 30, concept:naked.",
     ),
     click.option("--split-seed", default=0, show_default=True, help="Seed of the random division of data."),
     click.option(
@@ -248,7 +249,7 @@ def _resume(verb: str, folder: Path, factory: str | None, method: str | None, as
         raise click.UsageError(f"'{verb} --resume RUN' goes on with what was asked; {what} cannot change it.")
     with _progress() as log:
         erases = "concept" in begun and verb == "scrub"
-        run = erasing.resume(folder, begun, log) if erases else jobs.resume(verb, folder, factory, method, log)
+        run = erasing.resume(folder, begun, method, log) if erases else jobs.resume(verb, folder, factory, method, log)
     _show(run, as_json)
 
 
@@ -307,7 +308,10 @@ def sample(
 )
 @click.option("--anchor", metavar="PROMPT", help="For a pipeline: what it is to take the concept for.")
 @click.option(
-    "--erase", multiple=True, metavar="NAME=VALUE", help="For a pipeline: per_prompt, retain, parameters, optimiser …"
+    "--erase",
+    multiple=True,
+    metavar="NAME=VALUE",
+    help="For a pipeline: parameters, optimiser, per_prompt, retain, inference.",
 )
 @click.option("-o", "--output", type=_PATH, help="The run folder to write.")
 @_where_options
@@ -332,7 +336,7 @@ def scrub(
     checkpoint: float,
     resume: Path | None,
 ) -> None:
-    """Make MODEL (a model folder, a run, a Hugging Face name, or a diffusion pipeline) forget."""
+    """Make MODEL forget: a model folder, a run, a Hugging Face name, or a diffusion pipeline."""
     if resume:
         _resume("scrub", resume, factory, method, as_json)
         return
@@ -400,6 +404,8 @@ def evaluate(
     as_json: bool,
 ) -> None:
     """Score MODEL on what is to be forgotten, or look deeper at the run MODEL, or compare it with a reference."""
+    if is_pipeline(model):
+        raise click.UsageError(f"{model} is a diffusion pipeline, and 'evaluate' scores classifiers.")
     level = level or "quick"
     effort, lessons = Evaluation.parsed(settings), Training.parsed(training)
     Evaluation.make(effort)
@@ -487,10 +493,11 @@ def report_(folders: tuple[Path, ...], output: Path, title: str, as_json: bool) 
 def methods(name: str | None, as_json: bool) -> None:
     """List the methods, or show the settings of one."""
     if name is None:
-        rows = [{"name": n, "paper": kind.paper, "what": summary(kind)} for n, kind in METHODS.items()]
+        known = METHODS | {erasing.ESD: ErasedDiffusion}
+        rows = [{"name": n, "paper": kind.paper, "what": summary(kind)} for n, kind in known.items()]
         _list(rows, as_json)
         return
-    kind = find(name)
+    kind = ErasedDiffusion if name == erasing.ESD else find(name)
     if as_json:
         _say(json.dumps({"name": name, "what": summary(kind), "settings": list(kind.described())}, indent=2))
         return
@@ -581,6 +588,9 @@ def _show(run: Run, as_json: bool) -> None:
     if as_json:
         _say(json.dumps({"run": str(run.folder), **run.result.to_dict()}, indent=2))
         return
+    if "forget_error_before" in run.record:
+        _show_errors(run)
+        return
     shown = table.tabulate([run])
     reference = run.result.scores.reference
     grid = Grid(run.method, "", "retrained", box=None, pad_edge=False, header_style="bold")
@@ -596,6 +606,16 @@ def _show(run: Run, as_json: bool) -> None:
             err.print(f"{name} failed: {_plain(reason)}")
     if verdict := run.result.scores.verdict:
         out.print(f"[bold]{verdict.call}[/]: {_plain(verdict.reason)}")
+
+
+def _show_errors(run: Run) -> None:
+    """What erasing did to the loss, on the images of the concept and on the others."""
+    grid = Grid(run.method, "before", "after", box=None, pad_edge=False, header_style="bold")
+    for name, title in (("forget", "loss on the concept"), ("retain", "loss on the rest")):
+        values = run.record[f"{name}_error_before"], run.result.scores[f"{name}_error"]
+        grid.add_row(title, *(f"{value:.4f}" for value in values))
+    _wide(out.width).print(grid)
+    out.print(f"{_plain(str(run.folder))} is the pipeline; look at what it draws: scissorhands sample.")
 
 
 def _print(shown: table.Table, as_json: bool) -> None:

@@ -372,8 +372,8 @@ def spread(model: nn.Module, device: torch.device) -> nn.Module:
 
 def _skeleton(model: nn.Module) -> nn.Module:
     """A copy of the model whose weights have a shape and no memory."""
-    hollow = {id(p): nn.Parameter(torch.empty_like(p, device="meta"), p.requires_grad) for p in model.parameters()}
-    return copy.deepcopy(model, dict(hollow))
+    empty = {id(p): nn.Parameter(torch.empty_like(p, device="meta"), p.requires_grad) for p in model.parameters()}
+    return copy.deepcopy(model, dict(empty))
 
 
 def _blocks(model: nn.Module) -> list[nn.Module]:

@@ -36,6 +36,7 @@ from .sources import Data, Source
 from .train import Training
 
 _CPU = torch.device("cpu")
+WHERE = ("overwrite", "seed", "device", "checkpoint")  # what of a place is written down when a run is begun
 
 
 @dataclass(frozen=True)
@@ -229,12 +230,12 @@ def resume(verb: str, folder: Path, factory: str | None = None, method: str | No
     if first(lambda: runs.finish(folder)):
         return runs.read(folder)
     if not runs.unfinished(folder).is_dir():
-        state = "is finished" if runs.is_run(folder) else "was not begun"
-        raise RunError(f"{folder} {state}, so there is nothing to resume.")
+        reason = "is finished" if runs.is_run(folder) else "was not begun"
+        raise RunError(f"{folder} {reason}, so there is nothing to resume.")
     asked = runs.begun(runs.unfinished(folder))
     if asked.get("verb") != verb:
         raise RunError(f"{folder} was begun by '{asked.get('verb')}': go on with '{runs.again(folder)}'.")
-    _require_named(asked, verb, factory, method)
+    require_named(asked, verb, factory, method)
     try:
         place = Place(folder, **{name: asked[name] for name in WHERE}, resume=True)
         work = _training(asked, place, log) if verb == "train" else _scrubbing(asked, place, factory, log)
@@ -247,14 +248,14 @@ def resume(verb: str, folder: Path, factory: str | None = None, method: str | No
 @contextmanager
 def begun_in(asked: Mapping[str, Any]) -> Iterator[None]:
     """The folder that a run was begun in, inside the block: what it names by a relative path is found from there."""
-    try:
-        with chdir(str(asked.get("folder", "."))):
-            yield
-    except FileNotFoundError as error:
-        raise RunError(f"{error.filename}, where the run was begun, is not there any more.") from None
+    folder = Path(asked.get("folder", "."))
+    if not folder.is_dir():
+        raise RunError(f"{folder}, where the run was begun, is not there any more.")
+    with chdir(folder):
+        yield
 
 
-def _require_named(asked: Mapping[str, Any], verb: str, factory: str | None, method: str | None) -> None:
+def require_named(asked: Mapping[str, Any], verb: str, factory: str | None, method: str | None) -> None:
     """Refuses code that a file names and the user does not: a file that one was sent must not decide what runs."""
     option, what, given = ("--factory", "model", factory) if verb == "train" else ("--method", "method", method)
     code = str(asked.get(what))
@@ -274,9 +275,6 @@ def _scrubbing(asked: Mapping[str, Any], place: Place, factory: str | None, log:
     model, method, settings = (asked[name] for name in ("model", "method", "settings"))
     device = place.torch_device()
     return lambda: scrub(Subject.load(model, factory, device), request, method, settings, place, log)
-
-
-WHERE = ("overwrite", "seed", "device", "checkpoint")
 
 
 def same_threads(place: Place) -> None:

@@ -261,7 +261,7 @@ def _begin(work: Path, asked: Mapping[str, Any]) -> None:
     path = work / BEGUN
     known = begun(work) if path.exists() else None
     for name, value in asked.items() if known else ():
-        if known and known.get(name) != value:
+        if known and known.get(name) != value and name != "folder":  # what was read from there is compared itself
             what = f"'{name}' was {known.get(name)!r}, and is {value!r} now"
             raise RunError(f"{work} was begun with something else: {what}. Start anew with --overwrite, or remove it.")
     if known is None:

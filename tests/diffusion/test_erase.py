@@ -461,9 +461,21 @@ def test_a_run_is_stopped_twice_and_still_ends_with_the_same_bits(
             os.kill(os.getpid(), signal.SIGINT)
 
     with pytest.raises(StoppedError):
-        erase.resume(tmp_path / "run", runs.begun(runs.unfinished(tmp_path / "run")), stop)
+        erase.resume(tmp_path / "run", runs.begun(runs.unfinished(tmp_path / "run")), log=stop)
     done(f"scrub --resume {tmp_path / 'run'}")
     assert same(tmp_path / "run", whole("scissorhands"))
+
+
+def test_a_method_that_a_file_names_runs_only_if_the_user_names_it(erased: Eraser, tmp_path: Path) -> None:
+    interrupted(erased, "scissorhands", 2, "signal", tmp_path / "run")
+    begun = runs.unfinished(tmp_path / "run") / runs.BEGUN
+    begun.write_text(begun.read_text().replace('method = "scissorhands"', 'method = "antigravity:geohash"'))
+    refused(f"scrub --resume {tmp_path / 'run'}", tmp_path, "If you trust it, name it: --method antigravity:geohash")
+    assert "antigravity" not in sys.modules
+
+
+def test_a_pipeline_is_not_scored_as_a_classifier(source: Path, tmp_path: Path) -> None:
+    refused(f"evaluate {source} --forget concept:three -o {tmp_path / 'run'}", tmp_path, "is a diffusion pipeline")
 
 
 def test_adam_remembers_its_steps_when_it_goes_on(erased: Eraser, tmp_path: Path) -> None:

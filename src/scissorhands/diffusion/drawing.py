@@ -71,24 +71,14 @@ def sample(
             done += 1
         log({"phase": "draw", "epoch": 0, "step": done, "steps": len(missing), "loss": 0.0})
     together()
-    first(lambda: _list(folder, [[name, prompt, number] for prompt, number, name in wanted], "seed"))
+    first(lambda: _list(folder, [[name, prompt, number] for prompt, number, name in wanted]))
 
 
-def export(records: Stored, folder: Path) -> None:
-    """Writes records as a folder of images with prompts, which are the names of their classes."""
-    folder.mkdir(parents=True)
-    names = [f"{number:05}.png" for number in range(len(records))]
-    for name, image in zip(names, records.inputs, strict=True):
-        _write(image, folder / name)
-    prompts = [records.classes[label] for label in records.labels.tolist()]
-    _list(folder, [list(row) for row in zip(names, prompts, strict=True)])
-
-
-def _list(folder: Path, rows: list[list[Any]], *more: str) -> None:
+def _list(folder: Path, rows: list[list[Any]]) -> None:
     """Writes metadata.csv."""
     with (folder / METADATA).open("w", encoding="utf-8", newline="") as file:
         table = csv.writer(file)
-        table.writerow(["file_name", "prompt", *more])
+        table.writerow(["file_name", "prompt", "seed"])
         table.writerows(rows)
 
 

@@ -28,7 +28,6 @@ from .esd import ErasedDiffusion
 
 METHODS = ("scissorhands", "finetune", "ascent", "salun", "randomlabel", "retrain")  # those that need no classifier
 ESD = "esd"
-_NAMED: dict[str, Any] = {"name": "pipeline", "arguments": {}}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -111,16 +110,17 @@ def erase(
     return runs.read(place.folder)
 
 
-def resume(folder: Path, asked: Mapping[str, Any], log: Log = ignore) -> Run:
-    """Goes on with an erasure that was begun and not finished."""
+def resume(folder: Path, asked: Mapping[str, Any], method: str | None = None, log: Log = ignore) -> Run:
+    """Goes on with an erasure that was begun and not finished; somebody's method runs only if it is named."""
+    jobs.require_named(asked, "scrub", None, method)
     try:
         place = Place(folder.absolute(), **{name: asked[name] for name in jobs.WHERE}, resume=True)
         erasure, forget, source = Erasure.make(asked["erasure"]), Forget(asked["concept"]), Path(asked["model"])
-        method, settings = asked["method"], asked["settings"]
+        begun, settings = asked["method"], asked["settings"]
     except (KeyError, TypeError) as error:
         raise RunError(f"{folder} was begun by another version of scissorhands: {error}.") from None
     with jobs.begun_in(asked):
-        return erase(source, forget, erasure, method, settings, place, log)
+        return erase(source, forget, erasure, begun, settings, place, log)
 
 
 def posed(pipeline: Any, images: Stored, forget: Forget, erasure: Erasure, seed: int) -> tuple[Problem, str]:
