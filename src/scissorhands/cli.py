@@ -35,6 +35,7 @@ from .forget import Forget
 from .jobs import Place, Request, Subject
 from .methods import METHODS, find
 from .metrics import LEVELS, METRICS
+from .precision import PRECISIONS
 from .problem import Log, ignore
 from .recipe import Recipe
 from .runs import Run
@@ -159,6 +160,13 @@ _resume_options = _options(
         show_default=True,
         help="Seconds between two checkpoints of a long run.",
     ),
+    click.option(
+        "--precision",
+        type=click.Choice(PRECISIONS),
+        default="full",
+        show_default=True,
+        help="What the layers compute in; weights are kept, and scores taken, in full.",
+    ),
     click.option("--resume", type=_PATH, metavar="RUN", help="Go on with a run that was begun and not finished."),
 )
 _level_option = click.option(
@@ -219,6 +227,7 @@ def train(
     device: str,
     as_json: bool,
     checkpoint: float,
+    precision: str,
     resume: Path | None,
 ) -> None:
     """Train a classifier, with some data held out."""
@@ -231,7 +240,7 @@ def train(
         raise click.BadParameter(f"'holdout' must be a share from 0, below 1, not {holdout}.")
     source = _source(data or "digits", data_set)
     training = Training.make(Training.parsed(settings))
-    place = Place(output, overwrite, seed, device, checkpoint)
+    place = Place(output, overwrite, seed, device, checkpoint, precision)
     with _progress() as log:
         run = jobs.train(model, _arguments(model_set), source, training, holdout, place, split_seed, log)
     _show(run, as_json)
@@ -334,6 +343,7 @@ def scrub(
     device: str,
     as_json: bool,
     checkpoint: float,
+    precision: str,
     resume: Path | None,
 ) -> None:
     """Make MODEL forget: a model folder, a run, a Hugging Face name, or a diffusion pipeline."""
@@ -342,7 +352,7 @@ def scrub(
         return
     if model is None or output is None:
         raise click.UsageError("Missing argument 'MODEL'." if model is None else "Missing option '-o'.")
-    place = Place(output, overwrite, seed, device, checkpoint)
+    place = Place(output, overwrite, seed, device, checkpoint, precision)
     if is_pipeline(model):
         if idle := _given("data_set", "split_seed", "unseen", "factory"):
             raise click.UsageError(f"{idle} is about a classifier, and {model} is a pipeline.")

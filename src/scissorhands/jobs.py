@@ -16,7 +16,7 @@ from . import models, runs
 from .cost import Cost, measured
 from .data import Split, held_out, split
 from .distributed import agreed, first, own_device, spread, state, world_size
-from .errors import DataError, FailedError, ModelError, NoReferenceError, RunError, SettingError
+from .errors import DataError, FailedError, ModelError, NoReferenceError, RunError, SettingError, did_you_mean
 from .evaluate import Scores, accuracies, examine, judge, measure, outputs
 from .evidence import due
 from .exam import Exam
@@ -25,6 +25,7 @@ from .methods import Retrain, find
 from .metrics import METRICS
 from .models import Blueprint
 from .modes import evaluating
+from .precision import PRECISIONS, computing_in
 from .problem import Log, Problem, ignore, trainable
 from .progress import CHECKPOINTS, Progress
 from .randomness import seeded
@@ -36,14 +37,21 @@ from .sources import Data, Source
 from .train import Training
 
 _CPU = torch.device("cpu")
-WHERE = ("overwrite", "seed", "device", "checkpoint")  # what of a place is written down when a run is begun
+WHERE = (
+    "overwrite",
+    "seed",
+    "device",
+    "checkpoint",
+    "precision",
+)  # what of a place is written down when a run is begun
 
 
 @dataclass(frozen=True)
 class Place:
     """Where a job computes, from which seed, and where its run goes.
 
-    `checkpoint` is how many seconds pass between two checkpoints. With `resume` it goes on with what was begun there.
+    `checkpoint` is how many seconds pass between two checkpoints; `precision` is what a method's layers compute in,
+    while scores are always taken in full. With `resume` it goes on with what was begun there.
     """
 
     folder: Path
@@ -51,11 +59,14 @@ class Place:
     seed: int = 0
     device: str = "auto"
     checkpoint: float = 600.0
+    precision: str = "full"
     resume: bool = False
 
     def __post_init__(self) -> None:
         if not self.checkpoint >= 0:
             raise SettingError(f"'checkpoint' must be a number of seconds from 0, not {self.checkpoint}.")
+        if self.precision not in PRECISIONS:
+            raise SettingError(f"there is no precision '{self.precision}'. {did_you_mean(self.precision, PRECISIONS)}")
 
     def torch_device(self) -> torch.device:
         """The device; `auto` is the accelerator if there is one."""
@@ -163,7 +174,7 @@ def train(
         scores = measure(outputs(built, parts), due("quick", ()), {}, Scores({}, counts))
         models.save(built, blueprint, work / "model")
         record = {
-            **about("train", place.seed, device),
+            **about("train", place),
             "model": _model(model, model, blueprint),
             "training": training.to_dict(),
             "data": source.to_dict(),
@@ -210,7 +221,7 @@ def scrub(
         scores, evidence = examine(Exam(model, case.split), outputs(model, case.split.parts()))
         models.save(model, subject.blueprint, work / "model")
         record = {
-            **about("scrub", place.seed, device),
+            **about("scrub", place),
             **{f"{name}_accuracy_before": value for name, value in before.items()},
             **case.record,
             "method": {"name": method, **chosen.to_dict()},
@@ -300,11 +311,16 @@ def carried_out(
     log: Log,
 ) -> Cost:
     """Does the work on the model and says what it cost; what it logs and its checkpoints go to the folder."""
-    _warm_up(model, problem)
+    with computing_in(place.precision, model):
+        _warm_up(model, problem)
     progress = Progress(folder / CHECKPOINTS, place.checkpoint, again=runs.again(place.folder))
     with closing(Journal(folder / runs.LOG, log, progress.written)) as journal:
         progress.journal = journal
-        with progress.listening(), measured(place.torch_device()) as cost:
+        with (
+            progress.listening(),
+            computing_in(place.precision, model),
+            measured(place.torch_device()) as cost,
+        ):
             work(replace(problem, progress=progress), journal)
     cost.seconds += progress.credit
     return cost
@@ -320,7 +336,7 @@ def score(subject: Subject, request: Request, place: Place, reference: Run | Non
         made = subject.run.result if subject.run else Result(scores)
         scrubbed = subject.run is not None and subject.run.record["verb"] == "scrub"
         maker = subject.run.record["method"] if scrubbed and subject.run else {"name": "original"}
-        record = {**about("evaluate", place.seed, device), **case.record, "method": maker}
+        record = {**about("evaluate", place), **case.record, "method": maker}
         record["model"] = {**record["model"], "weights": models.fingerprint(model)}
         runs.write_record(work, record, case.ids)
         runs.write_evidence(work, evidence)
@@ -421,11 +437,13 @@ def _all(records: Any) -> Part:
     return Part(records, torch.arange(len(records)))
 
 
-def about(verb: str, seed: int, device: torch.device) -> dict[str, Any]:
+def about(verb: str, place: Place) -> dict[str, Any]:
+    """What is recorded of how a job was done."""
     return {
         "verb": verb,
-        "seed": seed,
-        "device": str(device),
+        "seed": place.seed,
+        "device": str(place.torch_device()),
+        "precision": place.precision,
         "world_size": world_size(),
         "threads": torch.get_num_threads(),
         "versions": {name: version(name) for name in ("scissorhands", "torch", "datasets", "scikit-learn")}

@@ -92,7 +92,7 @@ def erase(
         pipelines.save(unet, source, work)
         counts = {"forget": len(problem.forget), "retain": len(problem.retain)}
         record = {
-            **jobs.about("scrub", place.seed, device),
+            **jobs.about("scrub", place),
             "model": {
                 "source": runs.from_there(source, place.folder),
                 "origin": source.name,
