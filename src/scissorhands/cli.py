@@ -1,4 +1,4 @@
-"""The command line: train, scrub, evaluate, report, methods, sample, bench, demo."""
+"""The command line: train, scrub, evaluate, report, sample, judge, methods, bench, demo."""
 
 import json
 import signal
@@ -20,13 +20,18 @@ from rich.table import Table as Grid
 from . import bench as benching
 from . import jobs, report, runs, table
 from .audit import Audit
-from .diffusion import drawing
+from .diffusion import demo as drawing_demo
+from .diffusion import drawing, judging
 from .diffusion import erase as erasing
+from .diffusion import experiment as experiments
 from .diffusion import pipeline as pipelines
 from .diffusion.drawing import Drawing
 from .diffusion.erase import Erasure
 from .diffusion.esd import ErasedDiffusion
+from .diffusion.experiment import is_one as about_pipelines
+from .diffusion.judging import Drawn, Judging
 from .diffusion.pipeline import is_pipeline
+from .diffusion.prompts import prompts as read_prompts
 from .distributed import first, rank, started, together
 from .docs import shown, summary
 from .errors import RunError, ScissorhandsError, did_you_mean
@@ -281,32 +286,6 @@ def _erase(
 
 
 @group.command()
-@click.argument("pipeline", type=_PATH)
-@click.option("--prompts", required=True, help="What to draw, separated by commas; with semicolons, by those.")
-@click.option("--per-prompt", default=100, show_default=True, type=click.IntRange(min=1), help="Images of each.")
-@click.option(
-    "--set", "settings", multiple=True, metavar="NAME=VALUE", help="How to draw: steps=50, guidance=7.5, batch_size=4."
-)
-@click.option("-o", "--output", required=True, type=_PATH, help="The folder to fill; what is there is not drawn again.")
-@click.option("--seed", default=0, show_default=True, help="Seed of the first image of each prompt.")
-@click.option("--device", default="auto", show_default=True)
-def sample(
-    pipeline: Path, prompts: str, per_prompt: int, settings: tuple[str, ...], output: Path, seed: int, device: str
-) -> None:
-    """Draw images from a diffusion PIPELINE, with their prompts."""
-    how = Drawing.make(Drawing.parsed(settings))
-    if output.exists() and not output.is_dir():
-        raise RunError(f"cannot write to {output}: it is not a folder.")
-    wanted = [prompt.strip() for prompt in prompts.split(";" if ";" in prompts else ",") if prompt.strip()]
-    if not wanted:
-        raise click.UsageError("say what to draw: --prompts 'a cat, a dog'.")
-    with _progress() as log:
-        drawer = pipelines.load(pipeline, Place(output, device=device).torch_device())
-        drawing.sample(drawer, wanted, per_prompt, seed, how, output, log)
-    err.print(f"wrote {len(wanted) * per_prompt} images to {_plain(str(output))}")
-
-
-@group.command()
 @click.argument("model", type=_MODEL, required=False)
 @_data_option
 @_data_set_option
@@ -415,7 +394,7 @@ def evaluate(
 ) -> None:
     """Score MODEL on what is to be forgotten, or look deeper at the run MODEL, or compare it with a reference."""
     if is_pipeline(model):
-        raise click.UsageError(f"{model} is a diffusion pipeline, and 'evaluate' scores classifiers.")
+        raise click.UsageError(f"{model} is a diffusion pipeline: see what it draws with 'sample', then 'judge' that.")
     level = level or "quick"
     effort, lessons = Evaluation.parsed(settings), Training.parsed(training)
     Evaluation.make(effort)
@@ -498,6 +477,87 @@ def report_(folders: tuple[Path, ...], output: Path, title: str, as_json: bool) 
 
 
 @group.command()
+@click.argument("pipeline", type=_PATH)
+@click.option(
+    "--prompts",
+    required=True,
+    help="What to draw, separated by commas, or by semicolons if there are any; or a FILE.csv.",
+)
+@click.option("--per-prompt", default=100, show_default=True, type=click.IntRange(min=1), help="Images of each.")
+@click.option(
+    "--set", "settings", multiple=True, metavar="NAME=VALUE", help="How to draw: steps=50, guidance=7.5, batch_size=4."
+)
+@click.option("-o", "--output", required=True, type=_PATH, help="The folder to fill; what is there is not drawn again.")
+@click.option("--seed", default=0, show_default=True, help="Seed of the first image of each prompt.")
+@click.option("--device", default="auto", show_default=True)
+def sample(
+    pipeline: Path, prompts: str, per_prompt: int, settings: tuple[str, ...], output: Path, seed: int, device: str
+) -> None:
+    """Draw images from a diffusion PIPELINE, with their prompts."""
+    how = Drawing.make(Drawing.parsed(settings))
+    if output.exists() and not output.is_dir():
+        raise RunError(f"cannot write to {output}: it is not a folder.")
+    if prompts.lower().endswith(".csv"):
+        if idle := _given("per_prompt"):
+            raise click.UsageError(f"{idle} is about prompts that are typed; a file has one image for each line.")
+        wanted = drawing.each(read_prompts(Path(prompts).expanduser()), seed)
+    else:
+        typed = [prompt.strip() for prompt in prompts.split(";" if ";" in prompts else ",") if prompt.strip()]
+        wanted = drawing.several(typed, per_prompt, seed)
+    if not wanted:
+        raise click.UsageError("say what to draw: --prompts 'a cat, a dog'.")
+    with _progress() as log:
+        drawer = pipelines.load(pipeline, Place(output, device=device).torch_device())
+        drawing.sample(drawer, wanted, how, output, log)
+        drawing.sign(output, pipeline)
+    err.print(f"wrote {len(wanted)} images to {_plain(str(output))}")
+
+
+@group.command()
+@click.argument("drawn", type=_PATH)
+@click.option("--against", type=_PATH, metavar="DRAWN", help="What the pipeline drew before the concept was erased.")
+@click.option("--forget", metavar="WHAT", help="The erased concept, such as concept:naked.")
+@click.option(
+    "--classifier", type=_MODEL, metavar="MODEL", help="What says what an image shows: UA, accuracy on the rest."
+)
+@click.option("--features", type=_PATH, metavar="FILE", help="TorchScript network for FID; it is run, so trust it.")
+@click.option("--real", type=_PATH, metavar="FOLDER", help="Real images for FID.")
+@click.option("--clip", type=_PATH, metavar="FOLDER", help="CLIP model for the CLIP score.")
+@click.option("--nudity", is_flag=True, help="Count exposed parts of the body by NudeNet.")
+@click.option("--threshold", default=0.6, show_default=True, help="Score from which NudeNet's finding counts.")
+@click.option("-o", "--output", type=_PATH, required=True, help="The run folder to write.")
+@click.option("--overwrite", is_flag=True, help="Replace the run folder if it exists.")
+@click.option("--device", default="auto", show_default=True, help="auto, cpu, cuda, cuda:1, mps …")
+@click.option("--json", "as_json", is_flag=True, help="Print the result as JSON.")
+def judge(
+    drawn: Path,
+    against: Path | None,
+    forget: str | None,
+    classifier: str | None,
+    features: Path | None,
+    real: Path | None,
+    clip: Path | None,
+    nudity: bool,
+    threshold: float,
+    output: Path,
+    overwrite: bool,
+    device: str,
+    as_json: bool,
+) -> None:
+    """Judge the images in DRAWN, a folder that 'sample' filled, or another with a metadata.csv."""
+    named = {"classifier": classifier, "features": features, "real": real, "clip": clip}
+    by = Judging.make({name: str(value) for name, value in named.items() if value} | {"nudity": nudity})
+    by = replace(by, threshold=threshold)
+    place = Place(output, overwrite, device=device)
+    concept = Forget(forget) if forget else None
+    images, before = Drawn(drawn), Drawn(against) if against else None
+    images.gone(concept)  # what is wrong with the folder shows before anything is loaded
+    with _progress() as log:
+        run = judging.judge(images, concept, by.panel(place.torch_device()), place, before, log=log)
+    _show(run, as_json)
+
+
+@group.command()
 @click.argument("name", required=False)
 @click.option("--json", "as_json", is_flag=True, help="Print as JSON.")
 def methods(name: str | None, as_json: bool) -> None:
@@ -523,23 +583,42 @@ def methods(name: str | None, as_json: bool) -> None:
 @click.option("--json", "as_json", is_flag=True, help="Print the table as JSON.")
 def bench(recipe: Path, output: Path, level: str | None, device: str, as_json: bool) -> None:
     """Run the experiment of a RECIPE, or go on with it."""
-    experiment = Recipe.read(recipe)
-    with _progress() as log:
-        found = benching.bench(replace(experiment, level=level or experiment.level), output, device, log)
+    if about_pipelines(recipe):
+        found = _bench_pipeline(recipe, output, level, device)
+    else:
+        chosen = Recipe.read(recipe)
+        with _progress() as log:
+            found = benching.bench(replace(chosen, level=level or chosen.level), output, device, log)
     _print(found, as_json)
     err.print(f"wrote {_plain(str(output / 'report.html'))} and {_plain(str(output / 'table.json'))}")
 
 
+def _bench_pipeline(recipe: Path, output: Path, level: str | None, device: str) -> table.Table:
+    """Runs an experiment with a pipeline."""
+    if level:
+        raise click.UsageError(f"--level is about classifiers, and {recipe} is about a pipeline.")
+    experiment, by = experiments.read(recipe)
+    with _progress() as log:
+        return experiment.run(output, by.panel(Place(output, device=device).torch_device()), device, log)
+
+
 @group.command()
-@click.option("-o", "--output", type=_PATH, default="runs/demo", show_default=True)
+@click.option("--diffusion", is_flag=True, help="Forget how to draw a digit, with a small text-to-image pipeline.")
+@click.option("-o", "--output", type=_PATH, help="The folder to write: runs/demo or runs/demo-diffusion.")
 @click.option("--overwrite", is_flag=True, help="Replace an earlier demo.")
 @_level_option
 @click.option("--device", default="auto", show_default=True)
 @click.option("--json", "as_json", is_flag=True, help="Print the table as JSON.")
-def demo(output: Path, overwrite: bool, level: str | None, device: str, as_json: bool) -> None:
+def demo(diffusion: bool, output: Path | None, overwrite: bool, level: str | None, device: str, as_json: bool) -> None:
     """Forget a digit by every method of the paper, three seeds."""
+    if diffusion and level:
+        raise click.UsageError("--level is about classifiers: leave it out with --diffusion.")
+    output = output or Path("runs/demo-diffusion" if diffusion else "runs/demo")
     with _progress() as log:
-        found = benching.demo(output, overwrite, device, log, level or "quick")
+        if diffusion:
+            found = drawing_demo.demo(output, overwrite, device, log)
+        else:
+            found = benching.demo(output, overwrite, device, log, level or "quick")
     _print(found, as_json)
     err.print(f"wrote {_plain(str(output / 'report.html'))} and {_plain(str(output / 'table.json'))}")
 

@@ -70,11 +70,16 @@ How often the verdict is right: [results](../results/README.md#the-verdict).
 """
 
 
+_DRAWN = """## What a pipeline draws
+
+`scissorhands judge` measures folders of images; see [diffusion.md](diffusion.md)."""
+
+
 def metrics_page() -> str:
     """Every metric with what it means, what a retrained model would score, and when it misleads, as Markdown."""
     lines = [_INTRODUCTION]
-    for level in LEVELS:
-        lines += [f"## Level {level}", ""]
+    for level in (*LEVELS, "drawn"):
+        lines += [f"## Level {level}" if level in LEVELS else _DRAWN, ""]
         lines += ["| metric | best | what it means | a retrained model | when it misleads |", "|---|---|---|---|---|"]
         lines += [
             f"| {metric.title} `{name}` | {metric.best} | {metric.meaning} | {metric.retrained} | {metric.misleads} |"

@@ -108,10 +108,20 @@ def _where(text: str, records: Records, among: Tensor, seed: int) -> Tensor:
     return among[torch.from_numpy(matches(text, records.column))[among]]
 
 
+def mentioning(words: str) -> Callable[[str], bool]:
+    """Says of a prompt whether it mentions one of the words, which commas separate.
+
+    >>> mentioning("naked, erotic")("An EROTIC novel"), mentioning("art")("a party")
+    (True, False)
+    """
+    escaped = [re.escape(word.strip()) for word in words.split(",") if word.strip()]
+    pattern = re.compile(rf"(?<!\w)(?:{'|'.join(escaped)})(?!\w)", re.IGNORECASE)
+    return lambda prompt: bool(pattern.search(prompt))
+
+
 def _concept(text: str, records: Records, among: Tensor, seed: int) -> Tensor:
-    words = [re.escape(word.strip()) for word in text.split(",") if word.strip()]
-    mentions = re.compile(rf"(?<!\w)(?:{'|'.join(words)})(?!\w)", re.IGNORECASE)
-    chosen = [label for label, prompt in enumerate(records.classes) if mentions.search(prompt)]
+    mentions = mentioning(text)
+    chosen = [label for label, prompt in enumerate(records.classes) if mentions(prompt)]
     if not chosen:
         prompts = listed([f"'{prompt}'" for prompt in records.classes], 3)
         raise DataError(f"none of the {len(records.classes)} prompts mentions 'concept:{text}': {prompts}.")

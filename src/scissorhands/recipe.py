@@ -98,14 +98,23 @@ class Recipe:
         for name in tried:
             if name not in names:
                 raise SettingError(f"'tried' names '{name}', which is not run here. {did_you_mean(name, names)}")
-        entries = [entry for name in names for entry in _entries(name, text.get(name, {}), training, tried.get(name))]
+        found = [
+            entry
+            for name in names
+            for entry in entries(
+                name,
+                find(name),
+                {**(training.to_dict() if name == "retrain" else {}), **text.get(name, {})},
+                tried.get(name),
+            )
+        ]
         plain = ("seeds", "draws", "method_seeds", "level", "split_seed")
         rest: dict[str, Any] = {key: text[key] for key in plain if key in text}
         rest |= {key: float(text[key]) for key in ("holdout", "unseen") if key in text}
         title = text.get("title", stem)
         arguments = text.get("model_set", {})
         forget = Forget(text["forget"])
-        return cls(title, Source.make(data), text["model"], arguments, forget, training, entries, **rest)
+        return cls(title, Source.make(data), text["model"], arguments, forget, training, found, **rest)
 
 
 def _check_types(text: Mapping[str, Any]) -> None:
@@ -133,12 +142,10 @@ def _check_types(text: Mapping[str, Any]) -> None:
             raise SettingError(f"'{key}' cannot be {text[key]!r}.")
 
 
-def _entries(name: str, settings: Mapping[str, Any], training: Training, tried: int | None) -> Iterator[Entry]:
+def entries(name: str, kind: type[Method], settings: Mapping[str, Any], tried: int | None = None) -> Iterator[Entry]:
     """The method with its settings; a list stands for each of its values in turn."""
-    kind = find(name)
-    known = {**training.to_dict(), **settings} if name == "retrain" else settings
-    lists = {key: value for key, value in known.items() if isinstance(value, list)}
+    lists = {key: value for key, value in settings.items() if isinstance(value, list)}
     for values in itertools.product(*lists.values()):
         chosen = dict(zip(lists, values, strict=True))
         label = "-".join([name.replace(":", "."), *(f"{key}={value}" for key, value in chosen.items())])
-        yield Entry(label, name, kind.make({**known, **chosen}), tried)
+        yield Entry(label, name, kind.make({**settings, **chosen}), tried)

@@ -29,7 +29,16 @@ def page(table: Table, runs: Sequence[Run], title: str) -> str:
     )
 
 
-def _pictures(run: Run) -> dict[str, str]:
-    """The pictures in the run folder, as text that a page can hold."""
-    files = sorted((run.folder / "gradcam").glob("*.png"))
-    return {file.stem: b64encode(file.read_bytes()).decode() for file in files}
+_SHEETS = {
+    "gradcam": "Where the model looks for the true label: the record, before, after. Each map is scaled by itself.",
+    "grids": "What the pipeline draws, a row for each prompt.",
+}
+
+
+def _pictures(run: Run) -> dict[str, dict[str, str]]:
+    """The pictures in the run folder under what they show, as text that a page can hold."""
+    found = {}
+    for folder, shows in _SHEETS.items():
+        if files := sorted((run.folder / folder).glob("*.png")):
+            found[shows] = {file.stem: b64encode(file.read_bytes()).decode() for file in files}
+    return found

@@ -1,6 +1,7 @@
 """Images that a pipeline draws, folders of images with prompts, and the command that fills one."""
 
 import csv
+import json
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -15,8 +16,11 @@ from torch import Tensor
 
 from scissorhands.diffusion import drawing
 from scissorhands.diffusion import pipeline as pipelines
-from scissorhands.diffusion.drawing import Drawing, drawn, read, sample
+from scissorhands.diffusion.drawing import Drawing, drawn, each, several
+from scissorhands.diffusion.pictures import Pictures, read
+from scissorhands.diffusion.prompts import Prompt
 from scissorhands.errors import DataError
+from scissorhands.problem import Log, ignore
 
 CPU = torch.device("cpu")
 HOW = Drawing(steps=2, guidance=3.0, batch_size=2)
@@ -40,7 +44,17 @@ def contents(folder: Path) -> dict[str, bytes]:
 
 
 def all_drawn(pipeline: Any, prompts: list[str], seeds: list[int], how: Drawing = HOW) -> Tensor:
-    return torch.cat(list(drawn(pipeline, prompts, seeds, how)))
+    return torch.cat(list(drawn(pipeline, asked(prompts, seeds), how)))
+
+
+def asked(prompts: list[str], seeds: list[int]) -> list[Prompt]:
+    return [Prompt(prompt, 0, seed) for prompt, seed in zip(prompts, seeds, strict=True)]
+
+
+def sample(
+    pipeline: Any, prompts: list[str], per_prompt: int, seed: int, how: Drawing, folder: Path, log: Log = ignore
+) -> None:
+    drawing.sample(pipeline, several(prompts, per_prompt, seed), how, folder, log)
 
 
 def close(one: Tensor, other: Tensor) -> bool:
@@ -52,7 +66,7 @@ def close(one: Tensor, other: Tensor) -> bool:
 
 
 def test_images_are_bytes_in_colour_of_the_size_of_the_pipeline(pipeline: Any) -> None:
-    found = list(drawn(pipeline, ["a three"] * 5, [0, 1, 2, 3, 4], HOW))
+    found = list(drawn(pipeline, asked(["a three"] * 5, [0, 1, 2, 3, 4]), HOW))
     assert [batch.shape for batch in found] == [(2, 3, 8, 8), (2, 3, 8, 8), (1, 3, 8, 8)]
     assert {batch.dtype for batch in found} == {torch.uint8}
     assert pipelines.size(pipeline) == 8
@@ -105,15 +119,19 @@ def test_latents_are_what_the_pipeline_decodes(pipeline: Any) -> None:
 
 def test_the_name_of_what_is_drawn_changes_with_all_that_changes_it(pipeline: Any) -> None:
     given: dict[str, Any] = {"prompts": PROMPTS, "per_prompt": 2, "seed": 0, "how": HOW}
-    names = [drawing.key(pipeline, **given), drawing.key(pipeline, **given)]
+
+    def key(pipeline: Any, prompts: list[str], per_prompt: int, seed: int, how: Drawing) -> str:
+        return drawing.key(pipeline, several(prompts, per_prompt, seed), how)
+
+    names = [key(pipeline, **given), key(pipeline, **given)]
     for change in ({"prompts": ["a three"]}, {"per_prompt": 3}, {"seed": 1}, {"how": Drawing(steps=3)}):
-        names.append(drawing.key(pipeline, **{**given, **change}))
+        names.append(key(pipeline, **{**given, **change}))
     assert names[0] == names[1]
     assert len(set(names)) == 5
     other = tinysd.pipeline()
     with torch.no_grad():
         next(other.unet.parameters()).view(-1)[0] += 1
-    assert drawing.key(other, **given) not in names
+    assert key(other, **given) not in names
 
 
 # Filling a folder
@@ -186,12 +204,12 @@ def test_more_images_of_each_prompt_are_added_to_those_there(pipeline: Any, tmp_
     sample(pipeline, PROMPTS, 3, 0, HOW, tmp_path)
     after = contents(tmp_path)
     assert len(after) == len(before) + 2
-    assert all(after[name] == value for name, value in before.items() if name != "metadata.csv")
+    assert all(after[name] == value for name, value in before.items() if name.endswith(".png"))
     assert len(read(tmp_path, 8)) == 6
 
 
 OTHERWISE: dict[str, dict[str, Any]] = {
-    "other prompts": {"prompts": ["a three"]},
+    "other prompts": {"prompts": ["a four"]},
     "another seed": {"seed": 1},
     "more steps": {"how": Drawing(steps=3, guidance=3.0, batch_size=2)},
     "more guidance": {"how": Drawing(steps=2, guidance=4.0, batch_size=2)},
@@ -304,7 +322,59 @@ def test_the_command_draws_and_then_finds_all_there(source: Path, tmp_path: Path
     assert done(f"sample {source} {SAMPLE} -o {tmp_path / 'drawn'}").code == 0
     assert contents(tmp_path / "drawn") == before
     sample(pipeline, PROMPTS, 2, 0, HOW, tmp_path / "other")
+    assert json.loads(before.pop("pipeline.json")) == {"name": source.name}
     assert contents(tmp_path / "other") == before
+
+
+LIST = """case_number,prompt,evaluation_seed,evaluation_guidance
+7,a three,5,1.5
+8,a four,6,
+9,"a five, small",,4
+"""
+
+
+def test_the_command_draws_a_list_of_prompts_each_its_own_way(source: Path, tmp_path: Path, pipeline: Any) -> None:
+    (tmp_path / "list.csv").write_text(LIST)
+    command = f"sample {source} --prompts {tmp_path / 'list.csv'} --seed 2 --set steps=2 --set guidance=3"
+    done(f"{command} -o {tmp_path / 'drawn'}")
+    with (tmp_path / "drawn" / "metadata.csv").open(newline="") as file:
+        rows = list(csv.DictReader(file))
+    expected = [("a three", 5, 1.5), ("a four", 6, 3.0), ("a five, small", 2, 4.0)]
+    assert [(row["prompt"], int(row["seed"]), float(row["guidance"])) for row in rows] == expected
+    for row, (prompt, seed, guidance) in zip(rows, expected, strict=True):
+        alone = all_drawn(pipeline, [prompt], [seed], Drawing(steps=2, guidance=guidance))
+        assert close(Pictures([tmp_path / "drawn" / row["file_name"]], [prompt], 8)[:], alone)
+
+
+def test_a_list_of_prompts_says_itself_how_many_images_there_are(source: Path, tmp_path: Path) -> None:
+    (tmp_path / "list.csv").write_text(LIST)
+    answer = cli(f"sample {source} --prompts {tmp_path / 'list.csv'} --per-prompt 2 -o {tmp_path / 'drawn'}")
+    assert answer.code == 2
+    assert "--per-prompt" in answer.err
+
+
+def test_images_of_one_guidance_are_drawn_together(pipeline: Any, tmp_path: Path) -> None:
+    events: list[Mapping[str, Any]] = []
+    prompts = [Prompt("a three", i, i, guidance) for i, guidance in enumerate((2.0, 3.0, 2.0, 3.0))]
+    drawing.sample(pipeline, each(prompts, 0), HOW, tmp_path, events.append)
+    assert [event["step"] for event in events] == [2, 4]
+
+
+def test_pictures_are_decoded_when_they_are_asked_for(pipeline: Any, tmp_path: Path) -> None:
+    sample(pipeline, PROMPTS, 3, 0, HOW, tmp_path)
+    pictures, whole = Pictures.of(tmp_path), read(tmp_path, 8).inputs
+    assert (len(pictures), pictures.side) == (6, 8)
+    assert [len(batch) for batch in pictures.split(4)] == [4, 2]
+    assert torch.equal(torch.cat(list(pictures.split(4))), whole)
+    fours = pictures.only([prompt == "a four" for prompt in pictures.prompts])
+    assert torch.equal(fours[:2], whole[3:5])
+    (tmp_path / "metadata.csv").unlink()
+    assert torch.equal(Pictures.in_folder(tmp_path, 8)[:], whole)
+
+
+def test_a_folder_without_images_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(DataError, match="no images"):
+        Pictures.in_folder(tmp_path, 8)
 
 
 def test_semicolons_separate_prompts_with_commas(source: Path, tmp_path: Path) -> None:

@@ -22,10 +22,11 @@ from tinysd import BROKEN, QUICK, changed, command, unet
 from torch import nn
 
 from scissorhands import runs
-from scissorhands.diffusion import drawing, erase
+from scissorhands.diffusion import drawing, erase, pictures
 from scissorhands.diffusion import pipeline as pipelines
 from scissorhands.diffusion.denoising import Denoising
 from scissorhands.diffusion.erase import ESD, METHODS, Erasure
+from scissorhands.diffusion.prompts import Prompt
 from scissorhands.errors import RunError, SettingError, StoppedError
 from scissorhands.forget import Forget
 from scissorhands.jobs import Place
@@ -323,7 +324,7 @@ def test_a_step_of_fine_tuning_goes_down_the_gradient(erased: Eraser, source: Pa
     assert len(noises) == 2 + 1 + 1 + 2  # the errors before, a warm-up, the step, and the errors after
     pipeline = pipelines.load(source, CPU)
     (latents, labels), (noise, times) = batches[3], noises[3]
-    text = pipelines.encoded_text(pipeline, list(drawing.read(tinysd.photographs(base), 8).classes))[labels]
+    text = pipelines.encoded_text(pipeline, list(pictures.read(tinysd.photographs(base), 8).classes))[labels]
     noisy = pipeline.scheduler.add_noise(latents, noise, times)
     loss = (pipeline.unet(noisy.contiguous(), times, text).sample - noise).square().mean()
     names = [name for name, _ in pipeline.unet.named_parameters()]
@@ -352,7 +353,7 @@ def test_images_are_drawn_once_for_all_that_need_the_same(erased: Eraser, source
     assert same(erased(**own, log=events.append).folder, run.folder)
     assert "draw" not in {event["phase"] for event in events}
     (folder,) = (tmp_path / "cache" / "drawn").iterdir()
-    assert drawing.read(folder, 8).classes == ("a four", "three")
+    assert pictures.read(folder, 8).classes == ("a four", "three")
 
 
 @pytest.mark.parametrize(
@@ -369,7 +370,7 @@ def test_what_is_drawn_is_the_words_of_the_concept_and_what_is_to_be_kept(
     erasure = Erasure(retain=retain, per_prompt=1, inference=1)
     erase.erase(source, Forget(forget), erasure, "finetune", QUICK["finetune"], Place(tmp_path / "out"))
     (folder,) = (tmp_path / "cache" / "drawn").iterdir()
-    assert set(drawing.read(folder, 8).classes) == prompts
+    assert set(pictures.read(folder, 8).classes) == prompts
 
 
 # Going on
@@ -605,7 +606,7 @@ def test_two_processes_leave_the_unet_that_one_leaves(name: str, both: Path, bas
 
 def test_what_two_processes_wrote_is_a_pipeline_that_draws(both: Path) -> None:
     loaded = pipelines.load(both / "scissorhands", CPU)
-    (images,) = drawing.drawn(loaded, ["a three"], [0], drawing.Drawing(steps=1))
+    (images,) = drawing.drawn(loaded, [Prompt("a three", 0, 0)], drawing.Drawing(steps=1))
     assert images.shape == (1, 3, 8, 8)
     assert runs.read(both / "scissorhands").record["world_size"] == 2
 

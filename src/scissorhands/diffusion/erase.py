@@ -21,7 +21,7 @@ from ..records import Part, Stored
 from ..runs import Result, Run
 from ..settings import Settings, at_least_one, non_negative, one_of, patterns, setting, text
 from ..teacher import cache
-from . import drawing
+from . import drawing, pictures
 from . import pipeline as pipelines
 from .denoising import Denoising
 from .esd import ErasedDiffusion
@@ -169,12 +169,13 @@ def _images(pipeline: Any, forget: Forget, erasure: Erasure, seed: int, log: Log
     """The user's images, or those that the pipeline draws for the concept and for what is to be kept."""
     side = pipelines.size(pipeline)
     if erasure.data:
-        return drawing.read(Path(erasure.data), side)
+        return pictures.read(Path(erasure.data), side)
     words = [word.strip() for word in forget.text.partition(":")[2].split(",") if word.strip()]
     kept = [prompt.strip() for prompt in (erasure.retain or erasure.anchor).split(";") if prompt.strip()]
     if not kept:
         raise SettingError("say what is to be kept: --anchor PROMPT, --erase retain=PROMPTS, or --data FOLDER.")
     how = drawing.Drawing(steps=erasure.inference, guidance=erasure.guidance)
-    folder = cache() / "drawn" / drawing.key(pipeline, [*words, *kept], erasure.per_prompt, seed, how)
-    drawing.sample(pipeline, [*words, *kept], erasure.per_prompt, seed, how, folder, log)
-    return drawing.read(folder, side)
+    wanted = drawing.several([*words, *kept], erasure.per_prompt, seed)
+    folder = cache() / "drawn" / drawing.key(pipeline, wanted, how)
+    drawing.sample(pipeline, wanted, how, folder, log)
+    return pictures.read(folder, side)

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import chain
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 import torch
 import torch.nn.functional as F
@@ -25,6 +25,16 @@ from .extras import imported
 
 _CELL = 112  # the least height and width of an image in a grid, in pixels
 _GAP = 4  # the white between images
+
+
+class Images(Protocol):
+    """A tensor of images, or images in files that are decoded when they are asked for."""
+
+    def __len__(self) -> int: ...
+
+    def __getitem__(self, some: slice, /) -> Tensor: ...
+
+    def split(self, size: int, /) -> Iterable[Tensor]: ...
 
 
 def eight_bit(images: Tensor) -> Tensor:
@@ -48,7 +58,7 @@ def _shown(shape: Iterable[int]) -> str:
 
 
 @torch.no_grad()
-def recognised(images: Tensor, labels: Tensor, classifier: nn.Module, batch_size: int = 256) -> Tensor:
+def recognised(images: Images, labels: Tensor, classifier: nn.Module, batch_size: int = 256) -> Tensor:
     """Whether the classifier, given floats from 0 to 1, gives each image its label.
 
     Of images drawn for the erased concept, 100 · (1 - mean) is the paper's unlearning accuracy (UA); of the others,
@@ -158,7 +168,7 @@ class _Given(nn.Module):
         return features
 
 
-def fid(real: Tensor, drawn: Tensor, features: Features, batch_size: int = 64, fewest: int | None = None) -> float:
+def fid(real: Images, drawn: Images, features: Features, batch_size: int = 64, fewest: int | None = None) -> float:
     """The Fréchet distance between real and drawn images, by the mean and covariance of their features, in float64.
 
     Both kinds must have `fewest` images: by default one more than there are features. With fewer the covariance is
@@ -215,18 +225,18 @@ def clip_from(folder: str | Path) -> Clip:
 
 
 @torch.no_grad()
-def clip_score(images: Tensor, prompts: Sequence[str], clip: Clip, batch_size: int = 32) -> float:
+def clip_score(images: Images, prompts: Sequence[str], clip: Clip, batch_size: int = 32) -> float:
     """How well images fit their prompts: the mean of `fit` over images.
 
     A long prompt is cut to what the model reads.
     """
     if len(images) != len(prompts) or not len(images):
         raise DataError(f"a CLIP score needs as many prompts as images: {len(images)} images, {len(prompts)} prompts.")
-    colours = eight_bit(images).expand(-1, 3, -1, -1)
     found = []
     for start in range(0, len(images), batch_size):
+        colours = eight_bit(images[start : start + batch_size]).expand(-1, 3, -1, -1)
         inputs = clip.processor(
-            images=list(colours[start : start + batch_size].numpy()),
+            images=list(colours.numpy()),
             text=list(prompts[start : start + batch_size]),
             input_data_format="channels_first",
             padding=True,

@@ -4,14 +4,23 @@ NudeNet's metadata says MIT, the licence file in its wheel AGPL-3. It is an extr
 is made, and nothing of it is copied here.
 """
 
+import json
 from collections import Counter
 from collections.abc import Mapping
+from functools import partial
 from importlib.metadata import version
+from pathlib import Path
 
 from torch import Tensor
 
+from ..distributed import first
+from ..problem import Log, ignore
 from .extras import imported
 from .measures import eight_bit
+from .pictures import Pictures
+
+SEEN = "nudity.jsonl"
+_BATCH = 16
 
 # What the paper calls them, and what NudeNet does. The paper does not count NudeNet's ANUS_EXPOSED.
 PARTS = {
@@ -62,6 +71,38 @@ def counted(labels: list[list[str]]) -> dict[str, int]:
     """
     seen = Counter(label for things in labels for label in things)
     return {part: seen[label] for part, label in PARTS.items()}
+
+
+def metric(part: str) -> str:
+    """The name of the metric that counts a part.
+
+    >>> metric("Female Breast")
+    'nudity_female_breast'
+    """
+    return f"nudity_{part.lower().replace(' ', '_')}"
+
+
+def found(folder: Path, pictures: Pictures, detector: Detector, log: Log = ignore) -> dict[str, int]:
+    """The counts over a folder of images; what was looked at is written down there, and not looked at again."""
+    path, about = folder / SEEN, json.dumps(detector.about)
+    lines = path.read_text(encoding="utf-8").splitlines() if path.exists() else []
+    complete = [json.loads(line) for line in lines[1:] if line.endswith("}")] if lines[:1] == [about] else []
+    seen = {one["file_name"]: one["labels"] for one in complete}
+    missing = pictures.only([file.name not in seen for file in pictures.files])
+    first(lambda: path.write_text("\n".join([about, *map(json.dumps, complete)]) + "\n", encoding="utf-8"))
+    for start in range(0, len(missing), _BATCH):
+        labels = detector.labels(missing[start : start + _BATCH])
+        named = dict(zip((file.name for file in missing.files[start : start + _BATCH]), labels, strict=True))
+        seen |= named
+        rows = [json.dumps({"file_name": name, "labels": what}) for name, what in named.items()]
+        first(partial(_append, path, rows))
+        log({"phase": "look", "epoch": 0, "step": start + len(named), "steps": len(missing), "loss": 0.0})
+    return counted([seen[file.name] for file in pictures.files])
+
+
+def _append(path: Path, rows: list[str]) -> None:
+    with path.open("a", encoding="utf-8") as file:
+        file.write("\n".join(rows) + "\n")
 
 
 def change(before: Mapping[str, int], after: Mapping[str, int]) -> dict[str, float | None]:

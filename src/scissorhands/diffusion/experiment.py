@@ -1,0 +1,154 @@
+"""An experiment with a pipeline: one concept, several methods and seeds, all judged by the same panel, then a table."""
+
+import json
+import tomllib
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from .. import report, runs
+from ..errors import RunError, SettingError, did_you_mean
+from ..forget import Forget
+from ..jobs import Place
+from ..problem import Log, ignore
+from ..recipe import Entry, entries
+from ..runs import Run
+from ..table import Table, tabulate
+from . import drawing, judging
+from . import pipeline as pipelines
+from .drawing import Drawing
+from .erase import METHODS, Erasure, erase, method_named
+from .judging import Drawn, Judging, Panel
+from .prompts import Prompt
+from .prompts import prompts as read_prompts
+
+_KEYS = (
+    "title",
+    "pipeline",
+    "forget",
+    "seeds",
+    "methods",
+    "prompts",
+    "per_prompt",
+    "first_seed",
+    "erasure",
+    "drawing",
+    "judging",
+)
+
+
+@dataclass(frozen=True)
+class Experiment:
+    """Which pipeline, what to erase, by which methods, how often, and by what images it is judged."""
+
+    title: str
+    pipeline: Path
+    forget: Forget
+    erasure: Erasure
+    entries: Sequence[Entry]
+    wanted: Mapping[str, Prompt]
+    drawing: Drawing = field(default_factory=Drawing)
+    seeds: Sequence[int] = (0, 1, 2)
+
+    def run(self, folder: Path, panel: Panel, device: str, log: Log = ignore, seconds: float | None = None) -> Table:
+        """Runs what is not there yet, and writes table.json and report.html; `seconds` is what training took."""
+        before = folder / "original" / "drawn"
+        found = [self._judged(self.pipeline, Place(folder / "original", device=device), panel, None, seconds, log)]
+        for seed in self.seeds:
+            for entry in self.entries:
+                place = Place(folder / f"seed-{seed}" / entry.label, seed=seed, device=device)
+                erased = self._erased(entry, place, log)
+                found.append(self._judged(erased, place, panel, Drawn(before), seconds, log))
+        table = tabulate(found)
+        runs.write_file(folder / "table.json", json.dumps(table.to_dict(), indent=2) + "\n")
+        runs.write_file(folder / "report.html", report.page(table, found, self.title))
+        return table
+
+    def _erased(self, entry: Entry, place: Place, log: Log) -> Path:
+        """The pipeline without the concept."""
+        there = place.folder / "pipeline"
+        if runs.is_run(there):
+            known = runs.read(there).record
+            if (
+                known["method"] != {"name": entry.name, **entry.method.to_dict()}
+                or known["split"]["forget"] != self.forget.text
+            ):
+                raise RunError(f"{there} is there, and was made otherwise: choose another folder.")
+            return there
+        at = Place(there, seed=place.seed, device=place.device, resume=runs.resumable(there))
+        erase(self.pipeline, self.forget, self.erasure, entry.name, entry.method.to_dict(), at, log)
+        return there
+
+    def _judged(
+        self, pipeline: Path, place: Place, panel: Panel, before: Drawn | None, seconds: float | None, log: Log
+    ) -> Run:
+        """What the panel says of what a pipeline draws."""
+        there, drawn = place.folder / "judged", place.folder / "drawn"
+        if runs.is_run(there):
+            return runs.read(there)
+        drawer = pipelines.load(pipeline, place.torch_device())
+        drawing.sample(drawer, self.wanted, self.drawing, drawn, log)
+        drawing.sign(drawn, pipeline)
+        at = Place(there, seed=place.seed, device=place.device)
+        return judging.judge(Drawn(drawn), self.forget, panel, at, before, seconds, log)
+
+
+def read(path: Path) -> tuple[Experiment, Judging]:
+    """The experiment in a file, and by what it is judged."""
+    try:
+        text = tomllib.loads(path.read_text(encoding="utf-8"))
+        return _made(text, path.stem)
+    except (OSError, ValueError) as error:
+        raise SettingError(f"{path} cannot be read as a recipe: {error}.") from None
+    except SettingError as error:
+        raise SettingError(f"{path}: {error}") from None
+
+
+def is_one(path: Path) -> bool:
+    """Whether a recipe is about a pipeline."""
+    try:
+        return "pipeline" in tomllib.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return False
+
+
+def _made(text: Mapping[str, Any], stem: str) -> tuple[Experiment, Judging]:
+    names = text.get("methods", METHODS)
+    _check(text, names)
+    prompts, seed = text["prompts"], text.get("first_seed", 0)
+    wanted = (
+        drawing.each(read_prompts(Path(prompts)), seed)
+        if isinstance(prompts, str)
+        else drawing.several(prompts, text.get("per_prompt", 100), seed)
+    )
+    experiment = Experiment(
+        text.get("title", stem),
+        Path(text["pipeline"]),
+        Forget(text["forget"]),
+        Erasure.make(text.get("erasure", {})),
+        [entry for name in names for entry in entries(name, method_named(name), text.get(name, {}))],
+        wanted,
+        Drawing.make(text.get("drawing", {})),
+        text.get("seeds", [0, 1, 2]),
+    )
+    return experiment, Judging.make(text.get("judging", {}))
+
+
+def _check(text: Mapping[str, Any], names: Sequence[str]) -> None:
+    """Refuses what is unknown, missing, or of the wrong kind."""
+    for key in text:
+        if key not in _KEYS and key not in names:
+            raise SettingError(f"a recipe for a pipeline has no '{key}'. {did_you_mean(key, [*_KEYS, *names])}")
+    for key in ("pipeline", "forget", "prompts"):
+        if key not in text:
+            raise SettingError(f"a recipe for a pipeline needs '{key}'.")
+    for key, kind in (("pipeline", str), ("forget", str), ("title", str), ("per_prompt", int), ("first_seed", int)):
+        if key in text and type(text[key]) is not kind:
+            raise SettingError(f"'{key}' cannot be {text[key]!r}.")
+    for key in ("erasure", "drawing", "judging", *names):
+        if not isinstance(text.get(key, {}), dict):
+            raise SettingError(f"the settings of '{key}' stand in a table: [{key}].")
+    for key, kind in (("seeds", int), ("methods", str)):
+        if not isinstance(text.get(key, []), list) or any(type(one) is not kind for one in text.get(key, [])):
+            raise SettingError(f"'{key}' cannot be {text[key]!r}.")
