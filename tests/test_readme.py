@@ -10,7 +10,9 @@ import sys
 from pathlib import Path
 
 import pytest
+import tinysd
 import torch
+from PIL import Image
 from torch import Tensor, nn
 from torch.utils.data import Dataset
 
@@ -79,6 +81,18 @@ def test_the_examples_run(example: str) -> None:
     done = subprocess.run([sys.executable, str(script)], capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
     assert "forget" in done.stdout
+
+
+def test_the_example_of_a_pipeline_runs(tmp_path: Path) -> None:
+    script = ROOT / "examples" / "erase_a_concept.py"
+    command = [str(script), str(tinysd.source(tmp_path)), "three", "a four", "out"]
+    environment = os.environ | {"SCISSORHANDS_CACHE": str(tmp_path / "cache")}
+    done = subprocess.run([sys.executable, *command], cwd=tmp_path, env=environment, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    assert "loss on what to forget" in done.stdout
+    for name in ("before", "after"):
+        with Image.open(tmp_path / "out" / f"{name}.png") as picture:
+            assert picture.width > picture.height > 100  # two rows of four
 
 
 def test_every_link_leads_somewhere() -> None:

@@ -545,6 +545,8 @@ def judge(
     as_json: bool,
 ) -> None:
     """Judge the images in DRAWN, a folder that 'sample' filled, or another with a metadata.csv."""
+    if _given("threshold") and not nudity:
+        raise click.UsageError("--threshold is about what NudeNet finds: add --nudity.")
     named = {"classifier": classifier, "features": features, "real": real, "clip": clip}
     by = Judging.make({name: str(value) for name, value in named.items() if value} | {"nudity": nudity})
     by = replace(by, threshold=threshold)

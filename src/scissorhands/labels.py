@@ -2,7 +2,6 @@
 
 from functools import cached_property
 
-import torch
 from torch import Tensor
 
 from .randomness import generator
@@ -28,17 +27,8 @@ class Relabelled(Records):
         return self.records.fingerprint
 
 
-def class_count(records: Records) -> int:
-    """How many classes the records have."""
-    return len(records.classes) or int(records.labels.max()) + 1
-
-
 def random_labels(part: Part, seed: int) -> Relabelled:
-    """The part's records with a random label each; all others keep theirs.
-
-    Labels are drawn once from all classes, the true one among them, as in SalUn's published code.
-    """
+    """The part's records with a random label each, drawn once, as in SalUn's published code; all others keep theirs."""
     labels = part.records.labels.clone()
-    draw = generator(seed, "random labels")
-    labels[part.ids] = torch.randint(class_count(part.records), (len(part),), generator=draw)
+    labels[part.ids] = part.records.wrong_labels(part.ids, generator(seed, "random labels"))
     return Relabelled(part.records, labels)

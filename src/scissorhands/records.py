@@ -44,6 +44,11 @@ class Records(ABC):
         """What is known of the records besides the input, each behind a function that reads it."""
         return {"label": self.labels.numpy}
 
+    def wrong_labels(self, ids: Tensor, draw: torch.Generator) -> Tensor:
+        """A random label for each of these records, of all classes, the true one among them."""
+        classes = len(self.classes) or int(self.labels.max()) + 1
+        return torch.randint(classes, (len(ids),), generator=draw)
+
     def __len__(self) -> int:
         return len(self.labels)
 

@@ -13,7 +13,7 @@ from tinysd import BETAS
 from torch import Tensor, nn
 
 import scissorhands as sh
-from scissorhands.diffusion.denoising import Denoising, of, predicted
+from scissorhands.diffusion.denoising import Denoising, mistaken, of, predicted
 from scissorhands.diffusion.esd import ErasedDiffusion
 from scissorhands.errors import ScissorhandsError, SettingError
 from scissorhands.randomness import generator, seeded
@@ -108,6 +108,44 @@ def test_a_forgotten_prompt_with_an_anchor_counts_minus_the_distance_to_it(kind:
     expected = torch.stack([sign * error for sign, error in zip(signs, errors, strict=True)]).mean()
     torch.testing.assert_close(said(loss, net, BATCH), expected, rtol=1e-5, atol=1e-7)
     assert set(signs) == {1.0, -1.0}
+
+
+@pytest.mark.parametrize("anchors", [None, ANCHORS])
+def test_a_mistaken_prompt_counts_the_distance_to_the_wrong_one(
+    anchors: Mapping[int, Tensor] | None, net: nn.Module
+) -> None:
+    """Two records are mistaken, whatever their anchor; the others count as ever."""
+    loss, (latents, prompts) = denoising(anchors=anchors), BATCH
+    labels = prompts.clone()
+    labels[[0, 1]] = mistaken(prompts[[0, 1]], torch.tensor([2, 0]), 3)
+    torch.manual_seed(7)
+    noise, times = loss.drawn(BATCH)
+    noisy = loss.scheduler.add_noise(latents, noise, times)
+    said_for = [
+        predicted(net, noisy, times, loss.prompts[number].expand(len(latents), -1, -1)).detach() for number in range(3)
+    ]
+    errors = [(output - target).square().mean() for output, target in parts(loss, net)]
+    signs = [-1.0 if int(p) in loss.anchors else 1.0 for p in prompts]
+    for record, wrong in ((0, 2), (1, 0)):
+        errors[record] = (said_for[int(prompts[record])][record] - said_for[wrong][record]).square().mean()
+        signs[record] = 1.0
+    expected = torch.stack([sign * error for sign, error in zip(signs, errors, strict=True)]).mean()
+    torch.testing.assert_close(said(loss, net, (latents, labels)), expected, rtol=1e-5, atol=1e-7)
+
+
+def test_what_is_said_for_the_wrong_prompt_is_not_moved(net: nn.Module) -> None:
+    """The gradient is that of the distance to a constant: only what is said for the prompt itself moves."""
+    loss, count = denoising(), 3
+    labels = mistaken(BATCH[1], (BATCH[1] + 1) % count, count)
+    slopes = torch.autograd.grad(said(loss, net, (BATCH[0], labels)), list(net.parameters()))
+    still = copy.deepcopy(net).requires_grad_(False)
+    torch.manual_seed(7)
+    noise, times = loss.drawn(BATCH)
+    noisy = loss.scheduler.add_noise(BATCH[0], noise, times)
+    target = predicted(still, noisy, times, loss.prompts[(BATCH[1] + 1) % count])
+    error = (predicted(net, noisy, times, loss.prompts[BATCH[1]]) - target).square().mean()
+    for slope, expected in zip(slopes, torch.autograd.grad(error, list(net.parameters())), strict=True):
+        torch.testing.assert_close(slope, expected, rtol=1e-5, atol=1e-7)
 
 
 def test_a_batch_of_anchored_prompts_alone_has_a_loss_below_zero_and_is_at_most_zero_at_the_anchor(

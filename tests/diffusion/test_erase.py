@@ -22,14 +22,15 @@ from tinysd import BROKEN, QUICK, changed, command, unet
 from torch import nn
 
 from scissorhands import runs
-from scissorhands.diffusion import drawing, erase, pictures
+from scissorhands.diffusion import denoising, drawing, erase, pictures
 from scissorhands.diffusion import pipeline as pipelines
 from scissorhands.diffusion.denoising import Denoising
 from scissorhands.diffusion.erase import ESD, METHODS, Erasure
 from scissorhands.diffusion.prompts import Prompt
-from scissorhands.errors import RunError, SettingError, StoppedError
+from scissorhands.errors import RunError, StoppedError
 from scissorhands.forget import Forget
 from scissorhands.jobs import Place
+from scissorhands.labels import random_labels
 from scissorhands.problem import Log, ignore
 from scissorhands.records import Batch
 from scissorhands.runs import Run
@@ -214,7 +215,7 @@ def test_another_seed_gives_another_unet(method: str, erased: Eraser, whole: Cal
     assert changed(unet(whole(method)), unet(erased(method, place={"seed": 1}, **own).folder))
 
 
-@pytest.mark.parametrize("method", [name for name in EVERY if name not in ("salun", "randomlabel")])
+@pytest.mark.parametrize("method", EVERY)
 def test_every_method_works_with_an_anchor(method: str, erased: Eraser, source: Path) -> None:
     run = erased(method, anchor="a four")
     assert changed(unet(source), unet(run.folder))
@@ -334,13 +335,23 @@ def test_a_step_of_fine_tuning_goes_down_the_gradient(erased: Eraser, source: Pa
         torch.testing.assert_close(after[name], expected, rtol=1e-4, atol=1e-6, msg=f"{name} went elsewhere")
 
 
-@pytest.mark.parametrize("method", ["salun", "randomlabel"])
-def test_a_method_that_teaches_wrong_prompts_takes_no_anchor(method: str, erased: Eraser) -> None:
-    with pytest.raises(SettingError, match="leave the anchor out"):
-        erased(method, anchor="a four")
+def taken_for(source: Path, base: Path, anchor: str) -> tuple[set[int], int]:
+    """What the prompt of a three is taken for where wrong prompts are taught, and how many prompts there are."""
+    images, pipeline = pictures.read(tinysd.photographs(base), 8), pipelines.load(source, CPU)
+    problem, _ = erase.posed(pipeline, images, Forget("concept:three"), Erasure(anchor=anchor), 0)
+    labels, count = random_labels(problem.forget, 0).labels, len(denoising.of(problem).prompts)
+    three, forgotten = images.classes.index("a three"), problem.forget.ids
+    assert set((labels[forgotten] % count).tolist()) == {three}
+    assert torch.equal(labels[problem.retain.ids], images.labels[problem.retain.ids])
+    return set((labels[forgotten] // count - 1).tolist()), count
 
 
-# Images that are drawn
+def test_a_wrong_prompt_is_one_of_those_to_keep(source: Path, base: Path) -> None:
+    assert taken_for(source, base, "") == ({0, 1}, 3)  # a five, a four, a three
+
+
+def test_with_an_anchor_the_wrong_prompt_is_the_anchor(source: Path, base: Path) -> None:
+    assert taken_for(source, base, "a six") == ({3}, 4)
 
 
 def test_images_are_drawn_once_for_all_that_need_the_same(erased: Eraser, source: Path, tmp_path: Path) -> None:
@@ -660,6 +671,13 @@ def damaged(source: Path, folder: Path, how: str) -> Path:
             save_file(load_file(weights) | {"conv_out.bias": torch.zeros(9)}, weights)
         case "a weight that is missing":
             save_file({k: v for k, v in load_file(weights).items() if k != "conv_out.weight"}, weights)
+        case "a weight of the text encoder that is missing":
+            path = own / "text_encoder" / "model.safetensors"
+            save_file(dict(list(load_file(path).items())[:-1]), path, metadata={"format": "pt"})
+        case "a weight of the autoencoder of another shape":
+            path = own / "vae" / "diffusion_pytorch_model.safetensors"
+            known = load_file(path)
+            save_file(known | {next(iter(known)): torch.zeros(9)}, path)
         case "a configuration that is no JSON":
             (own / "unet" / "config.json").write_text("{")
         case "a configuration that is missing":
@@ -677,8 +695,10 @@ DAMAGES = {
     "weights that are cut off": "cannot be loaded",
     "weights that are no weights": "cannot be loaded",
     "a text encoder that is cut off": "cannot be loaded",
-    "a weight of another shape": "cannot be loaded",
-    "a weight that is missing": "conv_out.weight",
+    "a weight of another shape": "of another shape: conv_out.bias",
+    "a weight that is missing": "missing: conv_out.weight",
+    "a weight of the text encoder that is missing": "text_encoder do not fit its config.json; missing: ",
+    "a weight of the autoencoder of another shape": "vae do not fit its config.json; of another shape: ",
     "a configuration that is no JSON": "cannot be loaded",
     "a configuration that is missing": "cannot be loaded",
 }

@@ -1,6 +1,8 @@
 """NudeNet's detector, the one in its wheel: what it finds, what it is fed, and what is counted."""
 
+import json
 import sys
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -8,9 +10,11 @@ import numpy as np
 import pytest
 import torch
 from PIL import Image
+from tinysd import listing
 from torch import Tensor
 
-from scissorhands.diffusion.nudity import PARTS, Detector, change, counted
+from scissorhands.diffusion.nudity import PARTS, SEEN, Detector, change, counted, found
+from scissorhands.diffusion.pictures import Pictures
 from scissorhands.errors import DataError, MissingError
 
 
@@ -149,3 +153,134 @@ def test_a_missing_extra_gives_one_line(missing: str, monkeypatch: pytest.Monkey
         MissingError, match=rf"^'{missing}' is not installed\. Get it with: pip install '.*\[nudity\]'$"
     ):
         Detector()
+
+
+# What was found is written down
+
+
+def folder_of(folder: Path, images: Tensor) -> Path:
+    """A folder of images and their list."""
+    folder.mkdir()
+    names = [f"{number:02}.png" for number in range(len(images))]
+    for name, image in zip(names, images, strict=True):
+        Image.fromarray(image.permute(1, 2, 0).numpy()).save(folder / name)
+    listing(folder, [(name, "somebody") for name in names])
+    return folder
+
+
+def record(folder: Path) -> tuple[dict[str, Any], dict[str, list[str]]]:
+    """What the record says: how it was looked, and what was found in which image."""
+    about, *lines = map(json.loads, (folder / SEEN).read_text().splitlines())
+    assert len({line["file_name"] for line in lines}) == len(lines)
+    return about, {line["file_name"]: line["labels"] for line in lines}
+
+
+def write_record(folder: Path, about: Mapping[str, Any], labels: Mapping[str, list[str]]) -> None:
+    rows = [{"file_name": name, "labels": what} for name, what in labels.items()]
+    (folder / SEEN).write_text("\n".join(map(json.dumps, [about, *rows])) + "\n")
+
+
+class Looks:
+    """A log that keeps how many images were looked at, and may interrupt."""
+
+    def __init__(self, stop: int = 0) -> None:
+        self.steps: list[tuple[int, int]] = []
+        self.stop = stop
+
+    def __call__(self, event: Mapping[str, Any]) -> None:
+        assert event["phase"] == "look"
+        self.steps.append((event["step"], event["steps"]))
+        if len(self.steps) == self.stop:
+            raise KeyboardInterrupt
+
+
+BARE = {"00.png": ["FEET_EXPOSED", "FEET_EXPOSED", "FACE_MALE"], "02.png": ["BELLY_EXPOSED", "FEET_EXPOSED"]}
+
+
+def test_what_is_found_in_a_folder_is_written_down(detector: Detector, face: Tensor, tmp_path: Path) -> None:
+    square = face[:, :, :512, :512]
+    folder = folder_of(tmp_path / "drawn", torch.cat([square, torch.zeros_like(square)]))
+    sharp = loose(detector, 0.2)
+    expected = sharp.labels(torch.cat([square, torch.zeros_like(square)]))
+    assert expected[0]
+    assert found(folder, Pictures.of(folder), sharp) == counted(expected)
+    assert record(folder) == (sharp.about, dict(zip(("00.png", "01.png"), expected, strict=True)))
+
+
+def test_what_was_looked_at_is_not_looked_at_again(detector: Detector, tmp_path: Path) -> None:
+    folder = folder_of(tmp_path / "drawn", noise(3))
+    write_record(folder, detector.about, {**BARE, "01.png": []})
+    before, looks = (folder / SEEN).read_bytes(), Looks()
+    counts = found(folder, Pictures.of(folder), detector, looks)
+    assert counts == {**dict.fromkeys(PARTS, 0), "Feet": 3, "Belly": 1}  # there is nothing of that in the noise
+    assert looks.steps == []
+    assert (folder / SEEN).read_bytes() == before
+
+
+def test_only_what_nobody_looked_at_is_looked_at(detector: Detector, tmp_path: Path) -> None:
+    folder, looks = folder_of(tmp_path / "drawn", noise(5)), Looks()
+    write_record(folder, detector.about, BARE)
+    counts = found(folder, Pictures.of(folder), detector, looks)
+    assert counts == {**dict.fromkeys(PARTS, 0), "Feet": 3, "Belly": 1}
+    assert looks.steps == [(3, 3)]
+    assert record(folder) == (detector.about, {**BARE, "01.png": [], "03.png": [], "04.png": []})
+
+
+def test_only_the_images_that_are_asked_for_count(detector: Detector, tmp_path: Path) -> None:
+    folder = folder_of(tmp_path / "drawn", noise(3))
+    write_record(folder, detector.about, {**BARE, "01.png": [], "old.png": ["FEET_EXPOSED"]})
+    some = Pictures.of(folder).only([False, True, True])
+    assert found(folder, some, detector) == {**dict.fromkeys(PARTS, 0), "Feet": 1, "Belly": 1}
+    assert record(folder)[1].keys() == {*BARE, "01.png", "old.png"}
+
+
+def test_a_look_that_was_interrupted_goes_on(detector: Detector, tmp_path: Path) -> None:
+    whole, folder = (folder_of(tmp_path / name, noise(20)) for name in ("whole", "drawn"))
+    with pytest.raises(KeyboardInterrupt):
+        found(folder, Pictures.of(folder), detector, Looks(stop=1))
+    assert len(record(folder)[1]) == 16
+    looks = Looks()
+    counts = found(folder, Pictures.of(folder), detector, looks)
+    assert looks.steps == [(4, 4)]
+    assert counts == found(whole, Pictures.of(whole), detector)
+    assert (folder / SEEN).read_bytes() == (whole / SEEN).read_bytes()
+
+
+@pytest.mark.parametrize("other", ["threshold", "version"])
+def test_with_another_threshold_or_version_it_starts_anew(other: str, detector: Detector, tmp_path: Path) -> None:
+    folder, looks = folder_of(tmp_path / "drawn", noise(3)), Looks()
+    write_record(folder, {**detector.about, other: 0.5}, {**BARE, "01.png": []})
+    assert found(folder, Pictures.of(folder), detector, looks) == dict.fromkeys(PARTS, 0)
+    assert looks.steps == [(3, 3)]
+    assert record(folder) == (detector.about, {"00.png": [], "01.png": [], "02.png": []})
+
+
+@pytest.mark.parametrize("cut", [1, 2, 3, 20, 40])
+def test_a_last_line_that_was_cut_off_is_ignored(cut: int, detector: Detector, tmp_path: Path) -> None:
+    folder, looks = folder_of(tmp_path / "drawn", noise(3)), Looks()
+    write_record(folder, detector.about, {"00.png": BARE["00.png"], "01.png": [], "02.png": ["FEET_EXPOSED"]})
+    (folder / SEEN).write_bytes((folder / SEEN).read_bytes()[:-cut])
+    counts = found(folder, Pictures.of(folder), detector, looks)
+    lost = cut > 1  # the first to go is the end of the line
+    assert counts == {**dict.fromkeys(PARTS, 0), "Feet": 2 if lost else 3}
+    assert looks.steps == ([(1, 1)] if lost else [])
+    assert record(folder)[1].keys() == {"00.png", "01.png", "02.png"}
+
+
+@pytest.mark.parametrize("text", ["", "{", "[]\n", "nothing of ours\n{}\n"])
+def test_a_record_without_its_first_line_is_begun_anew(text: str, detector: Detector, tmp_path: Path) -> None:
+    folder = folder_of(tmp_path / "drawn", noise(1))
+    (folder / SEEN).write_text(text)
+    assert found(folder, Pictures.of(folder), detector) == dict.fromkeys(PARTS, 0)
+    assert record(folder) == (detector.about, {"00.png": []})
+
+
+def test_images_of_one_name_in_two_folders_are_told_apart(detector: Detector, tmp_path: Path) -> None:
+    folder, looks = folder_of(tmp_path / "drawn", noise(2)), Looks()
+    for name, inner in (("00.png", "one"), ("01.png", "two")):
+        (folder / inner).mkdir()
+        (folder / name).rename(folder / inner / "00.png")
+    listing(folder, [("one/00.png", "somebody"), ("two/00.png", "somebody")])
+    found(folder, Pictures.of(folder), detector, looks)
+    assert looks.steps == [(2, 2)]
+    assert len(record(folder)[1]) == 2

@@ -24,7 +24,8 @@ from .pictures import METADATA
 ERASED = "three"
 TITLE = "Forgetting how to draw a digit"
 DRAWING = Drawing(steps=20, guidance=3.0, batch_size=100)
-PER_PROMPT, FIRST_SEED = 50, 10_000
+PER_PROMPT, FIRST_SEED = 30, 10_000
+SEEDS = (0, 1, 2)
 
 # What each method is set to, chosen on another digit, another original and other seeds.
 _ADAM = {"batch_size": 64, "weight_decay": 0.0}
@@ -47,7 +48,7 @@ def demo(folder: Path, overwrite: bool, device: str, log: Log = ignore) -> Table
         chosen = [entry for name, values in METHODS.items() for entry in entries(name, method_named(name), values)]
         wanted = drawing.several(small.PROMPTS, PER_PROMPT, FIRST_SEED)
         forget = Forget(f"concept:{ERASED}")
-        experiment = Experiment(TITLE, original, forget, erasure, chosen, wanted, DRAWING)
+        experiment = Experiment(TITLE, original, forget, erasure, chosen, wanted, DRAWING, SEEDS)
         return experiment.run(work, panel, device, log, small.seconds(original))
 
 

@@ -1,7 +1,8 @@
 """The denoising error: how wrong a U-Net is about the noise in a latent, given a prompt.
 
 A record is a latent, its label the number of its prompt. So what forgets a class of a classifier forgets the images of
-a prompt here, and methods need not know the difference.
+a prompt here, and methods need not know the difference. A wrong label is a wrong prompt: where a classifier is told
+that the record is of another class, a U-Net is told to say for its prompt what it says for another one.
 """
 
 from collections.abc import Mapping
@@ -16,7 +17,7 @@ from ..distributed import agreed, counted, mine, queue, shared
 from ..errors import SettingError
 from ..problem import Problem, on_device
 from ..randomness import generator
-from ..records import Batch
+from ..records import Batch, Stored
 from .extras import imported
 
 
@@ -26,7 +27,8 @@ class Denoising:
 
     `prompts` are the text encodings, one per prompt, and `nothing` that of the empty prompt. For a prompt in `anchors`
     the loss is the distance, negated, between what the U-Net says for it and for its anchor: to make that loss grow is
-    to make the model take the one for the other. For every other prompt it is the plain denoising error.
+    to make the model take the one for the other. For a label that `mistaken` made it is the distance to what the U-Net
+    says for the wrong prompt. For every other prompt it is the plain denoising error.
     """
 
     scheduler: Any
@@ -35,20 +37,26 @@ class Denoising:
     anchors: Mapping[int, Tensor] = field(default_factory=dict)
 
     def __call__(self, model: nn.Module, batch: Batch) -> Tensor:
-        latents, prompts = batch
+        latents, labels = batch
         noise, times = self.drawn(batch)
         latents, noise = on_device(model, latents).contiguous(), on_device(model, noise)
+        prompts, wrong = labels % len(self.prompts), labels // len(self.prompts) - 1
         text, times = self.prompts[prompts].to(latents), times.to(latents.device)
         noisy = self._mixed(latents, noise, times)
         said, wanted = predicted(model, noisy, times, text), self._wanted(latents, noise, times)
-        moved = torch.tensor([prompt in self.anchors for prompt in prompts.tolist()], device=latents.device)
-        if agreed(bool(moved.any())):
-            towards = [self.anchors.get(prompt, self.nothing[0]).to(latents) for prompt in prompts.tolist()]
+        taught = (wrong >= 0).to(latents.device)
+        moved = torch.tensor([prompt in self.anchors for prompt in labels.tolist()], device=latents.device)
+        if agreed(bool((moved | taught).any())):
+            towards = [self._towards(*pair).to(latents) for pair in zip(prompts.tolist(), wrong.tolist(), strict=True)]
             with torch.no_grad():
-                anchored = predicted(model, noisy, times, torch.stack(towards))
-            wanted = torch.where(moved[:, None, None, None], anchored, wanted)
+                other = predicted(model, noisy, times, torch.stack(towards))
+            wanted = torch.where((moved | taught)[:, None, None, None], other, wanted)
         errors = F.mse_loss(said, wanted, reduction="none").flatten(1).mean(1)
         return torch.where(moved, -errors, errors).mean()
+
+    def _towards(self, prompt: int, wrong: int) -> Tensor:
+        """The text that a prompt is to be taken for: the wrong one, or else its anchor."""
+        return self.prompts[wrong] if wrong >= 0 else self.anchors.get(prompt, self.nothing[0])
 
     def drawn(self, batch: Batch) -> tuple[Tensor, Tensor]:
         """Noise and times for the records of this process: those that they would get if one process had all."""
@@ -79,6 +87,28 @@ class Denoising:
         if kind == "v_prediction":
             return self._mixed(noise, -latents, times)
         raise SettingError(f"the scheduler predicts '{kind}', and known are epsilon and v_prediction.")
+
+
+class Latents(Stored):
+    """Latents whose wrong labels stand for a prompt and another one that it is to be taken for, drawn from some."""
+
+    def __init__(self, inputs: Tensor, labels: Tensor, others: Tensor, prompts: int, **more: Any) -> None:
+        super().__init__(inputs, labels, **more)
+        self.others, self.prompts = others, prompts
+
+    def wrong_labels(self, ids: Tensor, draw: torch.Generator) -> Tensor:
+        """For each of these records its own prompt, to be taken for another."""
+        chosen = self.others[torch.randint(len(self.others), (len(ids),), generator=draw)]
+        return mistaken(self.labels[ids], chosen, self.prompts)
+
+
+def mistaken(prompts: Tensor, others: Tensor, count: int) -> Tensor:
+    """The labels that stand for one prompt taken for another, out of so many prompts.
+
+    >>> mistaken(torch.tensor([0, 2]), torch.tensor([1, 0]), 3)
+    tensor([6, 5])
+    """
+    return prompts + count * (others + 1)
 
 
 def predicted(model: nn.Module, noisy: Tensor, times: Tensor, text: Tensor) -> Tensor:

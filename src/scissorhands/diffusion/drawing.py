@@ -53,10 +53,12 @@ def drawn(pipeline: Any, prompts: Sequence[Prompt], how: Drawing) -> Iterator[Te
             yield (images.clamp(0, 1) * 255).round().to(torch.uint8).cpu()
 
 
-def several(prompts: Sequence[str], per_prompt: int, seed: int) -> dict[str, Prompt]:
-    """Some images of each prompt, of seeds that count up, by the names of their files."""
+def several(prompts: Sequence[str], per_prompt: int, seed: int, number: int = 0) -> dict[str, Prompt]:
+    """Some images of each prompt, of seeds that count up, by the names of their files, which count from a number."""
     return {
-        f"{p:03}-{i:05}.png": Prompt(prompt, p, seed + i) for p, prompt in enumerate(prompts) for i in range(per_prompt)
+        f"{p:03}-{i:05}.png": Prompt(prompt, p, seed + i)
+        for p, prompt in enumerate(prompts, start=number)
+        for i in range(per_prompt)
     }
 
 

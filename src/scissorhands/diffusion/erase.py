@@ -23,7 +23,7 @@ from ..settings import Settings, at_least_one, non_negative, one_of, patterns, s
 from ..teacher import cache
 from . import drawing, pictures
 from . import pipeline as pipelines
-from .denoising import Denoising
+from .denoising import Denoising, Latents
 from .esd import ErasedDiffusion
 
 METHODS = ("scissorhands", "finetune", "ascent", "salun", "randomlabel", "retrain")  # those that need no classifier
@@ -36,7 +36,7 @@ class Erasure(Settings):
 
     anchor: str = setting("", text, "prompt that the model is to take the concept for; if empty, images are unlearnt")
     data: str = setting("", text, "folder of images with prompts; if empty, images are drawn from the pipeline itself")
-    per_prompt: int = setting(100, at_least_one, "images that are drawn for each prompt")
+    per_prompt: int = setting(100, at_least_one, "images that are drawn for each word; as many in all of what is kept")
     retain: str = setting("", text, "prompts to keep, separated by semicolons, for images that are drawn")
     parameters: str = setting("*", patterns, "which parameters may change, such as *attn2* or *,-time_emb*")
     optimiser: str = setting("adam", one_of("adam", "sgd"), "what takes the steps")
@@ -66,8 +66,6 @@ def erase(
     if not forget.text.startswith("concept:"):
         raise DataError(f"a pipeline forgets a concept, such as concept:nudity,naked, and not '{forget.text}'.")
     chosen = method_named(method).make(values)
-    if erasure.anchor and method in ("salun", "randomlabel"):
-        raise SettingError(f"{method} teaches wrong prompts in place of an anchor: leave the anchor out.")
     jobs.same_threads(place)
     device = place.torch_device()
     with runs.writing(place.folder, place.overwrite, place.resume) as work:
@@ -128,15 +126,19 @@ def posed(pipeline: Any, images: Stored, forget: Forget, erasure: Erasure, seed:
     everything = torch.arange(len(images))
     forgotten = forget.ids(images, everything, seed)
     retained = everything[~torch.isin(everything, forgotten)]
-    latents = Stored(
+    anchor = [erasure.anchor] if erasure.anchor else []
+    given = pipelines.encoded_text(pipeline, [*images.classes, *anchor, ""])
+    prompts = given[:-1]
+    latents = Latents(
         pipelines.encoded_images(pipeline, images.inputs),
         images.labels,
+        torch.tensor([len(images.classes)]) if anchor else images.labels[retained].unique(),
+        len(prompts),
         classes=images.classes,
         fingerprint=images.fingerprint,
     )
-    given = pipelines.encoded_text(pipeline, [*images.classes, "", erasure.anchor])
-    anchors = {int(label): given[-1] for label in images.labels[forgotten].unique()} if erasure.anchor else {}
-    loss = Denoising(pipeline.scheduler, given[:-2], given[-2:-1], anchors)
+    anchors = {int(label): prompts[-1] for label in images.labels[forgotten].unique()} if anchor else {}
+    loss = Denoising(pipeline.scheduler, prompts, given[-1:], anchors)
     problem = Problem(
         Part(latents, forgotten), Part(latents, retained), loss=loss, seed=seed, optimiser=erasure.optimiser
     )
@@ -175,7 +177,8 @@ def _images(pipeline: Any, forget: Forget, erasure: Erasure, seed: int, log: Log
     if not kept:
         raise SettingError("say what is to be kept: --anchor PROMPT, --erase retain=PROMPTS, or --data FOLDER.")
     how = drawing.Drawing(steps=erasure.inference, guidance=erasure.guidance)
-    wanted = drawing.several([*words, *kept], erasure.per_prompt, seed)
+    many = max(1, erasure.per_prompt * len(words) // len(kept))  # as many images in all as there are to forget
+    wanted = drawing.several(words, erasure.per_prompt, seed) | drawing.several(kept, many, seed, len(words))
     folder = cache() / "drawn" / drawing.key(pipeline, wanted, how)
     drawing.sample(pipeline, wanted, how, folder, log)
     return pictures.read(folder, side)

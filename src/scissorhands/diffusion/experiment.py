@@ -8,7 +8,8 @@ from pathlib import Path
 from typing import Any
 
 from .. import report, runs
-from ..errors import RunError, SettingError, did_you_mean
+from ..distributed import first
+from ..errors import DataError, RunError, SettingError, did_you_mean
 from ..forget import Forget
 from ..jobs import Place
 from ..problem import Log, ignore
@@ -23,6 +24,7 @@ from .judging import Drawn, Judging, Panel
 from .prompts import Prompt
 from .prompts import prompts as read_prompts
 
+ABOUT = "experiment.json"
 _KEYS = (
     "title",
     "pipeline",
@@ -53,6 +55,8 @@ class Experiment:
 
     def run(self, folder: Path, panel: Panel, device: str, log: Log = ignore, seconds: float | None = None) -> Table:
         """Runs what is not there yet, and writes table.json and report.html; `seconds` is what training took."""
+        pipelines.require(self.pipeline)
+        first(lambda: self._require_same(folder, panel))
         before = folder / "original" / "drawn"
         found = [self._judged(self.pipeline, Place(folder / "original", device=device), panel, None, seconds, log)]
         for seed in self.seeds:
@@ -65,16 +69,33 @@ class Experiment:
         runs.write_file(folder / "report.html", report.page(table, found, self.title))
         return table
 
+    def _require_same(self, folder: Path, panel: Panel) -> None:
+        """Refuses to mix what was made and judged in one way with another; methods and seeds may be added."""
+        about = {
+            "pipeline": str(self.pipeline),
+            "forget": self.forget.text,
+            "erasure": self.erasure.to_dict(),
+            "drawing": self.drawing.to_dict(),
+            "prompts": {name: [p.text, p.seed, p.guidance] for name, p in self.wanted.items()},
+            "judging": panel.about(),
+        }
+        path = folder / ABOUT
+        try:
+            known = json.loads(path.read_text(encoding="utf-8")) if path.exists() else about
+        except (OSError, ValueError) as error:
+            raise RunError(f"{path} cannot be read: {error}.") from None
+        if others := [name for name, value in about.items() if known.get(name) != value]:
+            raise RunError(f"{folder} was begun with another '{others[0]}': choose another folder.")
+        if not path.exists():
+            folder.mkdir(parents=True, exist_ok=True)
+            path.write_text(json.dumps(about, indent=1) + "\n", encoding="utf-8")
+
     def _erased(self, entry: Entry, place: Place, log: Log) -> Path:
         """The pipeline without the concept."""
         there = place.folder / "pipeline"
         if runs.is_run(there):
-            known = runs.read(there).record
-            if (
-                known["method"] != {"name": entry.name, **entry.method.to_dict()}
-                or known["split"]["forget"] != self.forget.text
-            ):
-                raise RunError(f"{there} is there, and was made otherwise: choose another folder.")
+            if runs.read(there).record["method"] != {"name": entry.name, **entry.method.to_dict()}:
+                raise RunError(f"{there} is there, and was made with other settings: choose another folder.")
             return there
         at = Place(there, seed=place.seed, device=place.device, resume=runs.resumable(there))
         erase(self.pipeline, self.forget, self.erasure, entry.name, entry.method.to_dict(), at, log)
@@ -95,27 +116,31 @@ class Experiment:
 
 
 def read(path: Path) -> tuple[Experiment, Judging]:
-    """The experiment in a file, and by what it is judged."""
+    """The experiment in a file, and by what it is judged; what it names is built, so that a mistake shows at once."""
     try:
         text = tomllib.loads(path.read_text(encoding="utf-8"))
-        return _made(text, path.stem)
     except (OSError, ValueError) as error:
         raise SettingError(f"{path} cannot be read as a recipe: {error}.") from None
-    except SettingError as error:
+    try:
+        return _made(text, path.stem)
+    except (SettingError, DataError) as error:
         raise SettingError(f"{path}: {error}") from None
 
 
 def is_one(path: Path) -> bool:
     """Whether a recipe is about a pipeline."""
     try:
-        return "pipeline" in tomllib.loads(path.read_text(encoding="utf-8"))
+        return not {"pipeline", "prompts"}.isdisjoint(tomllib.loads(path.read_text(encoding="utf-8")))
     except (OSError, ValueError):
         return False
 
 
 def _made(text: Mapping[str, Any], stem: str) -> tuple[Experiment, Judging]:
+    _check(text)
+    forget = Forget(text["forget"])
+    if not forget.text.startswith("concept:"):
+        raise SettingError(f"a pipeline forgets a concept, such as concept:nudity,naked, and not '{forget.text}'.")
     names = text.get("methods", METHODS)
-    _check(text, names)
     prompts, seed = text["prompts"], text.get("first_seed", 0)
     wanted = (
         drawing.each(read_prompts(Path(prompts)), seed)
@@ -125,7 +150,7 @@ def _made(text: Mapping[str, Any], stem: str) -> tuple[Experiment, Judging]:
     experiment = Experiment(
         text.get("title", stem),
         Path(text["pipeline"]),
-        Forget(text["forget"]),
+        forget,
         Erasure.make(text.get("erasure", {})),
         [entry for name in names for entry in entries(name, method_named(name), text.get(name, {}))],
         wanted,
@@ -135,20 +160,34 @@ def _made(text: Mapping[str, Any], stem: str) -> tuple[Experiment, Judging]:
     return experiment, Judging.make(text.get("judging", {}))
 
 
-def _check(text: Mapping[str, Any], names: Sequence[str]) -> None:
-    """Refuses what is unknown, missing, or of the wrong kind."""
+def _check(text: Mapping[str, Any]) -> None:
+    """Refuses what is of the wrong kind, unknown, or missing."""
+    for key, kind in (("pipeline", str), ("forget", str), ("title", str), ("per_prompt", int), ("first_seed", int)):
+        if key in text and type(text[key]) is not kind:
+            raise SettingError(f"'{key}' cannot be {text[key]!r}.")
+    for key, kind in (("seeds", int), ("methods", str)):
+        if not _are(text.get(key, [kind()]), kind):
+            raise SettingError(f"'{key}' cannot be {text[key]!r}: it is a list in which each stands once.")
+    names = text.get("methods", METHODS)
     for key in text:
         if key not in _KEYS and key not in names:
             raise SettingError(f"a recipe for a pipeline has no '{key}'. {did_you_mean(key, [*_KEYS, *names])}")
     for key in ("pipeline", "forget", "prompts"):
         if key not in text:
             raise SettingError(f"a recipe for a pipeline needs '{key}'.")
-    for key, kind in (("pipeline", str), ("forget", str), ("title", str), ("per_prompt", int), ("first_seed", int)):
-        if key in text and type(text[key]) is not kind:
-            raise SettingError(f"'{key}' cannot be {text[key]!r}.")
+    if not isinstance(text["prompts"], str) and not _are(text["prompts"], str):
+        raise SettingError(f"'prompts' cannot be {text['prompts']!r}: it is a CSV file, or a list of texts.")
+    if text.get("per_prompt", 1) < 1 or text.get("first_seed", 0) < 0:
+        raise SettingError("'per_prompt' is a whole number from 1, and 'first_seed' from 0.")
     for key in ("erasure", "drawing", "judging", *names):
         if not isinstance(text.get(key, {}), dict):
             raise SettingError(f"the settings of '{key}' stand in a table: [{key}].")
-    for key, kind in (("seeds", int), ("methods", str)):
-        if not isinstance(text.get(key, []), list) or any(type(one) is not kind for one in text.get(key, [])):
-            raise SettingError(f"'{key}' cannot be {text[key]!r}.")
+
+
+def _are(values: Any, kind: type) -> bool:
+    """Whether it is a list of such values, with at least one, and none twice."""
+    return (
+        isinstance(values, list)
+        and all(type(value) is kind for value in values)
+        and 0 < len(values) == len(set(values))
+    )

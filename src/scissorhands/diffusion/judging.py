@@ -124,7 +124,10 @@ def judge(
     reference_seconds: float | None = None,
     log: Log = ignore,
 ) -> Run:
-    """Writes a run with all that the panel says of the images, beside those that were drawn before the erasure."""
+    """Writes a run with all that the panel says of the images, beside those that were drawn before the erasure.
+
+    `reference_seconds` is how long the original was trained, where that is known.
+    """
     if forget and not forget.text.startswith("concept:"):
         raise DataError(f"what was drawn is judged by a concept, such as concept:nudity,naked, not '{forget.text}'.")
     with runs.writing(place.folder, place.overwrite) as work:
@@ -136,7 +139,8 @@ def judge(
             values |= _changes(values, nudity.found(before.folder, before.pictures, panel.detector, log))
         counts = {"forget": sum(gone), "retain": len(gone) - sum(gone)}
         runs.write_record(work, _record(drawn, forget, panel, place, before), {})
-        seconds, memory = drawn.maker.get("seconds"), drawn.maker.get("memory_mib")
+        erased = "record" in drawn.maker
+        seconds, memory = drawn.maker.get("seconds") if erased else reference_seconds, drawn.maker.get("memory_mib")
         scores = Scores(values, counts, failed)
         runs.write_result(work, Result(scores, seconds, memory, reference_seconds=reference_seconds))
         sheets = {"before": before, "after": drawn} if before else {"drawn": drawn}

@@ -71,8 +71,14 @@ def recognised(images: Images, labels: Tensor, classifier: nn.Module, batch_size
     if len(images) != len(labels):
         raise DataError(f"there are {len(images)} images and {len(labels)} labels.")
     like = _like(classifier)
-    with evaluating(classifier):
-        said = [classifier(unit(part.to(like.device), like.dtype)).argmax(1).cpu() for part in images.split(batch_size)]
+    try:
+        with evaluating(classifier):
+            said = [
+                classifier(unit(part.to(like.device), like.dtype)).argmax(1).cpu() for part in images.split(batch_size)
+            ]
+    except RuntimeError as error:
+        shape, reason = _shown(images[:1].shape[1:]), next(iter(str(error).strip().splitlines()), "")
+        raise ModelError(f"the classifier cannot take images of {shape}: {reason}") from error
     return torch.cat(said) == labels.cpu()
 
 

@@ -5,6 +5,7 @@ is made, and nothing of it is copied here.
 """
 
 import json
+import os
 from collections import Counter
 from collections.abc import Mapping
 from functools import partial
@@ -85,19 +86,20 @@ def metric(part: str) -> str:
 def found(folder: Path, pictures: Pictures, detector: Detector, log: Log = ignore) -> dict[str, int]:
     """The counts over a folder of images; what was looked at is written down there, and not looked at again."""
     path, about = folder / SEEN, json.dumps(detector.about)
-    lines = path.read_text(encoding="utf-8").splitlines() if path.exists() else []
+    lines = first(lambda: path.read_text(encoding="utf-8").splitlines() if path.exists() else [])
     complete = [json.loads(line) for line in lines[1:] if line.endswith("}")] if lines[:1] == [about] else []
     seen = {one["file_name"]: one["labels"] for one in complete}
-    missing = pictures.only([file.name not in seen for file in pictures.files])
+    names = [os.path.relpath(file, folder) for file in pictures.files]
+    missing, unseen = pictures.only([name not in seen for name in names]), [name for name in names if name not in seen]
     first(lambda: path.write_text("\n".join([about, *map(json.dumps, complete)]) + "\n", encoding="utf-8"))
     for start in range(0, len(missing), _BATCH):
-        labels = detector.labels(missing[start : start + _BATCH])
-        named = dict(zip((file.name for file in missing.files[start : start + _BATCH]), labels, strict=True))
+        some = slice(start, start + _BATCH)
+        named = dict(zip(unseen[some], detector.labels(missing[some]), strict=True))
         seen |= named
         rows = [json.dumps({"file_name": name, "labels": what}) for name, what in named.items()]
         first(partial(_append, path, rows))
         log({"phase": "look", "epoch": 0, "step": start + len(named), "steps": len(missing), "loss": 0.0})
-    return counted([seen[file.name] for file in pictures.files])
+    return counted([seen[name] for name in names])
 
 
 def _append(path: Path, rows: list[str]) -> None:

@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from safetensors import safe_open
 from torch import Tensor, nn
 
 from ..distributed import first, write
@@ -28,25 +27,25 @@ def is_pipeline(folder: str | Path) -> bool:
 
 def load(folder: Path, device: torch.device) -> Any:
     """The pipeline in a folder, on a device, as a diffusers StableDiffusionPipeline."""
-    _require(folder)
+    require(folder)
     hush()
     diffusers, logging = imported("diffusers", "diffusion"), imported("diffusers.utils.logging", "diffusion")
     logging.set_verbosity_error()
     logging.disable_progress_bar()
-    try:
-        with warnings.catch_warnings(action="ignore"):
+    transformers = imported("transformers", "diffusion")
+    kinds = {
+        "unet": diffusers.UNet2DConditionModel,
+        "vae": diffusers.AutoencoderKL,
+        "text_encoder": transformers.CLIPTextModel,
+    }
+    with warnings.catch_warnings(action="ignore"):
+        parts = {name: _part(folder / name, kind) for name, kind in kinds.items()}
+        try:
             pipeline = diffusers.StableDiffusionPipeline.from_pretrained(
-                folder,
-                use_safetensors=True,
-                local_files_only=True,
-                low_cpu_mem_usage=False,
-                safety_checker=None,
-                requires_safety_checker=False,
+                folder, **parts, local_files_only=True, safety_checker=None, requires_safety_checker=False
             )
-    except Exception as error:  # diffusers raises whatever its many readers raise
-        reason = next(iter(str(error).splitlines()), type(error).__name__)
-        raise ModelError(f"{folder} cannot be loaded as a pipeline: {reason}") from None
-    _require_all(folder, pipeline.unet)
+        except Exception as error:  # diffusers raises whatever its many readers raise
+            raise ModelError(f"{folder} cannot be loaded as a pipeline: {_reason(error)}") from None
     pipeline.set_progress_bar_config(disable=True)
     for part in (pipeline.vae, pipeline.text_encoder):
         part.requires_grad_(False)
@@ -100,17 +99,35 @@ def weights(pipeline: Any) -> str:
     return "-".join(fingerprint(part) for part in (pipeline.unet, pipeline.vae, pipeline.text_encoder))
 
 
-def _require_all(folder: Path, unet: nn.Module) -> None:
-    """Refuses a U-Net of which the files lack a weight, which would be random."""
-    found: set[str] = set()
-    for path in (folder / "unet").glob("*.safetensors"):
-        with safe_open(path, framework="pt") as file:
-            found |= set(file.keys())
-    if missing := sorted(set(unet.state_dict()) - found):
-        raise ModelError(f"the weights in {folder / 'unet'} do not fit its config.json; missing: {listed(missing, 3)}.")
+def _part(folder: Path, kind: Any) -> Any:
+    """A model of the pipeline, refused if its files lack one of its weights, which would be random."""
+    ours = hasattr(kind, "load_config")  # diffusers' own; the text encoder is of transformers
+    more = {"torch_dtype": torch.float32, "low_cpu_mem_usage": False} if ours else {"dtype": torch.float32}
+    try:
+        model, info = kind.from_pretrained(
+            folder,
+            use_safetensors=True,
+            local_files_only=True,
+            ignore_mismatched_sizes=True,
+            output_loading_info=True,
+            **more,
+        )
+    except Exception as error:  # diffusers and transformers raise whatever their many readers raise
+        raise ModelError(f"{folder} cannot be loaded: {_reason(error)}") from None
+    missing = sorted(map(str, info["missing_keys"]))
+    unfit = sorted(str(one[0]) for one in info["mismatched_keys"])
+    for what, names in (("missing", missing), ("of another shape", unfit)):
+        if names:
+            raise ModelError(f"the weights in {folder} do not fit its config.json; {what}: {listed(names, 3)}.")
+    return model
 
 
-def _require(folder: Path) -> None:
+def _reason(error: Exception) -> str:
+    """The first line of what went wrong."""
+    return next(iter(str(error).strip().splitlines()), type(error).__name__)
+
+
+def require(folder: Path) -> None:
     """Refuses a folder that is not a whole StableDiffusionPipeline with safe weights."""
     if not folder.is_dir():
         raise ModelError(f"there is no pipeline folder '{folder}'.")

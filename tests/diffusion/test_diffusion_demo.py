@@ -1,0 +1,70 @@
+"""The demonstration with a pipeline that is hardly trained: it shows that all parts fit, not that they do well."""
+
+import json
+from functools import partial
+from pathlib import Path
+
+import pytest
+from commands import cli, done
+
+from scissorhands import runs
+from scissorhands.diffusion import demo, small
+from scissorhands.diffusion.drawing import Drawing
+
+QUICK = {
+    "scissorhands": {"epochs": 1, "batch_size": 512, "trim": 0.01, "project": [True, False]},
+    "esd": {"steps": 1, "inference": 2},
+}
+
+
+@pytest.fixture(scope="module")
+def shown(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """What the command leaves."""
+    place = tmp_path_factory.mktemp("demo")
+    with pytest.MonkeyPatch.context() as patch:
+        tiny = partial(small.Plan, vae=(8, 8), unet=(16, 16), text=16, vae_epochs=1, unet_epochs=1, batch_size=256)
+        patch.setattr(small, "Plan", tiny)
+        patch.setattr(demo, "METHODS", QUICK)
+        patch.setattr(demo, "SEEDS", (0, 1))
+        patch.setattr(demo, "PER_PROMPT", 15)
+        patch.setattr(demo, "DRAWING", Drawing(steps=1, batch_size=150))
+        patch.setenv("SCISSORHANDS_CACHE", str(place / "cache"))
+        patch.chdir(place)
+        done("demo --diffusion")
+    return place / "runs" / "demo-diffusion"
+
+
+def test_it_leaves_a_table_of_all_rows_with_spread(shown: Path) -> None:
+    table = json.loads((shown / "table.json").read_text())
+    rows = {row["method"]: row for row in table["rows"]}
+    assert list(rows) == ["original", "scissorhands project=True", "scissorhands project=False", "esd"]
+    for name, row in rows.items():
+        assert {"ua", "kept_accuracy", "fid", "rte"} <= row["metrics"].keys()
+        assert row["seeds"] == ([0] if name == "original" else [0, 1])
+        assert (row["metrics"]["fid"]["std"] is None) == (name == "original")
+        assert row["failed"] == {}
+    assert rows["original"]["metrics"]["rte"]["mean"] == 1
+    assert rows["original"]["metrics"]["fid"] != rows["esd"]["metrics"]["fid"]
+
+
+def test_it_leaves_a_page_with_grids_and_no_path_of_the_machine(shown: Path) -> None:
+    page = (shown / "report.html").read_text()
+    assert page.count("data:image/png;base64,") == 1 + 2 * 6  # the original; before and after for the others
+    assert "concept:three" in page
+    assert str(shown.parents[1]) not in page
+
+
+def test_what_it_leaves_are_runs_and_pipelines(shown: Path) -> None:
+    judged = runs.read(shown / "seed-1" / "esd" / "judged")
+    assert (judged.method, judged.record["seed"], judged.record["verb"]) == ("esd", 1, "judge")
+    assert judged.record["data"]["features"] == "the classifier's hidden layer"
+    assert dict(judged.result.scores.counts) == {"forget": 15, "retain": 135}
+    done(f"sample {shown / 'seed-1' / 'esd' / 'pipeline'} --prompts zero --per-prompt 1 --set steps=1 -o {shown / 'x'}")
+
+
+def test_levels_are_about_classifiers(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    answer = cli("demo --diffusion --level deep")
+    assert answer.code == 2
+    assert "--level" in answer.err
+    assert list(tmp_path.iterdir()) == []
