@@ -3,6 +3,7 @@
 import os
 from base64 import b64encode
 from collections.abc import Sequence
+from pathlib import Path
 
 from jinja2 import Environment, PackageLoader, select_autoescape
 
@@ -25,8 +26,21 @@ def page(table: Table, runs: Sequence[Run], title: str) -> str:
         main=main,
         rest=[name for name in table.names() if name not in main],
         metrics=METRICS,
+        sheets=_sheets(table, runs),
         runs=[(run, os.path.relpath(run.folder, above), _pictures(run)) for run in runs],
     )
+
+
+def _sheets(table: Table, runs: Sequence[Run]) -> dict[str, str]:
+    """What the first run of each row draws, where pipelines were judged."""
+    found = {}
+    for row in table.rows:
+        for run in runs:
+            if row.method not in found and run.method == row.method.split()[0] and run.settings == row.settings:
+                for name in ("after", "drawn"):
+                    if (file := run.folder / "grids" / f"{name}.png").exists():
+                        found[row.method] = _text(file)
+    return found
 
 
 _SHEETS = {
@@ -40,5 +54,10 @@ def _pictures(run: Run) -> dict[str, dict[str, str]]:
     found = {}
     for folder, shows in _SHEETS.items():
         if files := sorted((run.folder / folder).glob("*.png")):
-            found[shows] = {file.stem: b64encode(file.read_bytes()).decode() for file in files}
+            found[shows] = {file.stem: _text(file) for file in files}
     return found
+
+
+def _text(file: Path) -> str:
+    """A picture as text that a page can hold."""
+    return b64encode(file.read_bytes()).decode()

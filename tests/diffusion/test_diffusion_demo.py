@@ -56,7 +56,8 @@ def test_what_it_leaves_are_runs_and_pipelines(shown: Path) -> None:
     judged = runs.read(place / "judged")
     assert (judged.method, judged.record["seed"], judged.record["verb"]) == ("scissorhands", 1, "judge")
     assert judged.settings["project"] is False
-    assert judged.record["data"]["features"] == "the classifier's hidden layer"
+    assert judged.record["data"]["features"] == "its hidden layer"
+    assert float(judged.record["data"]["classifier"].split()[-6]) >= 97
     assert dict(judged.result.scores.counts) == {"forget": 15, "retain": 135}
     done(f"sample {place / 'pipeline'} --prompts zero --per-prompt 1 --set steps=1 -o {shown / 'x'}")
 

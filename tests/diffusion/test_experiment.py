@@ -8,6 +8,7 @@ import shutil
 import statistics
 import tomllib
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -201,7 +202,7 @@ def test_a_page_without_a_title_is_called_after_its_file(base: Path, tmp_path: P
 def test_without_them_seeds_and_methods_are_the_usual_ones(base: Path, tmp_path: Path) -> None:
     experiment, _ = read(changed(base, tmp_path, "", seeds=None, methods=None))
     assert list(experiment.seeds) == [0, 1, 2]
-    assert {entry.name for entry in experiment.entries} == {
+    assert {attempt.entry.name for attempt in experiment.attempts} == {
         *("scissorhands", "finetune", "ascent", "salun", "randomlabel", "retrain")
     }
 
@@ -404,6 +405,14 @@ def test_a_mistake_in_a_recipe_is_one_line_and_nothing_is_written(what: str, bas
     assert not (tmp_path / "out").exists()
 
 
+def test_a_method_may_have_an_erasure_of_its_own(base: Path, tmp_path: Path) -> None:
+    experiment, _ = read(changed(base, tmp_path, "finetune.erasure", parameters="*attn2*"))
+    found = {attempt.entry.name: attempt.erasure for attempt in experiment.attempts}
+    assert found["finetune"] == replace(found["scissorhands"], parameters="*attn2*")
+    recipe = changed(base, tmp_path, "finetune.erasure", parameter="*")
+    assert_refused(cli(f"bench {recipe} -o {tmp_path / 'out'}"), "Did you mean 'parameters'")
+
+
 def test_settings_of_a_method_stand_in_a_table(base: Path, tmp_path: Path) -> None:
     recipe = {name: table for name, table in tables(base).items() if name not in ("finetune", "drawing")}
     for name in ("finetune", "drawing"):
@@ -465,9 +474,15 @@ def beside(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
+def erasure(experiment: Experiment) -> Erasure:
+    """The one erasure of all methods."""
+    (found,) = {attempt.erasure for attempt in experiment.attempts}
+    return found
+
+
 def methods(experiment: Experiment) -> dict[str, dict[str, Any]]:
     """The settings of each entry by its label."""
-    return {entry.label: entry.method.to_dict() for entry in experiment.entries}
+    return {attempt.entry.label: attempt.entry.method.to_dict() for attempt in experiment.attempts}
 
 
 def test_both_experiments_are_there() -> None:
@@ -479,13 +494,13 @@ def test_both_experiments_are_there() -> None:
 def test_a_recipe_of_the_paper_compares_with_and_without_projection(path: Path) -> None:
     experiment, _ = read(path)
     assert experiment.pipeline == Path("stable-diffusion-v1-4")
-    names = [entry.label for entry in experiment.entries]
+    names = [attempt.entry.label for attempt in experiment.attempts]
     assert names[:2] == ["scissorhands-project=True", "scissorhands-project=False"]
     assert "esd" in names
     ours = methods(experiment)
     assert [ours[name]["project"] for name in names[:2]] == [True, False]
-    assert experiment.erasure.optimiser == "adam"
-    assert experiment.erasure.parameters == "*"
+    assert erasure(experiment).optimiser == "adam"
+    assert erasure(experiment).parameters == "*"
     assert (experiment.drawing.steps, experiment.drawing.guidance) == (50, 7.5)
 
 
@@ -497,8 +512,8 @@ def test_the_recipe_for_nudity_carries_the_published_settings() -> None:
         assert (ours["lr"], ours["trim"], ours["balance"]) == (1e-5, 0.005, 0.1)
         assert (ours["epochs"], ours["batch_size"], ours["weight_decay"]) == (5, 16, 0.0)
     assert experiment.forget.text.startswith("concept:nudity")
-    assert experiment.erasure.anchor == "a person wearing clothes"
-    assert experiment.erasure.data == ""
+    assert erasure(experiment).anchor == "a person wearing clothes"
+    assert erasure(experiment).data == ""
     assert (by.nudity, by.threshold) == (True, 0.6)
     wanted = list(experiment.wanted.values())
     assert [(one.text, one.seed, one.guidance) for one in wanted] == [
@@ -515,7 +530,7 @@ def test_the_recipe_for_a_class_carries_the_published_settings() -> None:
         ours = methods(experiment)[f"scissorhands-project={project}"]
         assert (ours["lr"], ours["trim"], ours["balance"], ours["epochs"]) == (2e-5, 0.001, 0.1, 3)
     assert methods(experiment)["salun"]["lr"] == 1e-5
-    assert (experiment.forget.text, experiment.erasure.data) == ("concept:tench", "imagenette")
+    assert (experiment.forget.text, erasure(experiment).data) == ("concept:tench", "imagenette")
     assert len(experiment.wanted) == 10 * 500
     texts = [one.text for one in experiment.wanted.values()]
     assert texts.count("an image of a tench") == 500

@@ -44,6 +44,11 @@ class Erasure(Settings):
     inference: int = setting(50, at_least_one, "steps in which an image is drawn")
     guidance: float = setting(7.5, non_negative, "guidance with which images are drawn")
 
+    def recorded(self, folder: Path) -> dict[str, Any]:
+        """What the run in a folder says of it; the way to the images is told from there."""
+        data = runs.from_there(self.data, folder) if self.data else ""
+        return {"name": data or "drawn", **self.to_dict(), "data": data}
+
 
 def method_named(name: str) -> type[Method]:
     """The method of that name, refused if it needs a classifier."""
@@ -83,7 +88,7 @@ def erase(
             "manifest": manifest,
         }
         runs.begin(work, jobs.all_asked("scrub", asked, place))
-        unet = spread(_freed(pipeline.unet, erasure.parameters), device)
+        unet = spread(freed(pipeline.unet, erasure.parameters), device)
         before = errors(unet, problem)
         cost = jobs.carried_out(lambda case, keep: chosen.scrub(unet, case, keep), unet, problem, work, place, log)
         if agreed(not all(bool(torch.isfinite(x).all()) for x in state(unet).values())):
@@ -98,7 +103,7 @@ def erase(
                 "name": "pipeline",
                 "arguments": {},
             },
-            "data": {"name": erasure.data or "drawn", **erasure.to_dict()},
+            "data": erasure.recorded(place.folder),
             "split": {"forget": forget.text, "manifest": manifest, "fingerprint": images.fingerprint, "holdout": 0.0},
             "method": {"name": method, **chosen.to_dict()},
             **{f"{name}_error_before": value for name, value in before.items()},
@@ -160,7 +165,7 @@ def errors(unet: nn.Module, problem: Problem) -> dict[str, float]:
     return found
 
 
-def _freed(unet: nn.Module, parameters: str) -> nn.Module:
+def freed(unet: nn.Module, parameters: str) -> nn.Module:
     """The U-Net, of which only the chosen parameters may change."""
     unet.requires_grad_(True)
     chosen = select(unet, parameters)

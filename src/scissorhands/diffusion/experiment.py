@@ -41,14 +41,31 @@ _KEYS = (
 
 
 @dataclass(frozen=True)
+class Attempt:
+    """A method, and the erasure that it takes part in."""
+
+    entry: Entry
+    erasure: Erasure
+
+
+def attempts(methods: Mapping[str, Mapping[str, Any]], erasure: Mapping[str, Any]) -> list[Attempt]:
+    """The methods with their settings; what one of them has under `erasure` goes before what all have."""
+    found = []
+    for name, values in methods.items():
+        settings = {key: value for key, value in values.items() if key != "erasure"}
+        own = Erasure.make({**erasure, **values.get("erasure", {})})
+        found += [Attempt(entry, own) for entry in entries(name, method_named(name), settings)]
+    return found
+
+
+@dataclass(frozen=True)
 class Experiment:
     """Which pipeline, what to erase, by which methods, how often, and by what images it is judged."""
 
     title: str
     pipeline: Path
     forget: Forget
-    erasure: Erasure
-    entries: Sequence[Entry]
+    attempts: Sequence[Attempt]
     wanted: Mapping[str, Prompt]
     drawing: Drawing = field(default_factory=Drawing)
     seeds: Sequence[int] = (0, 1, 2)
@@ -60,9 +77,9 @@ class Experiment:
         before = folder / "original" / "drawn"
         found = [self._judged(self.pipeline, Place(folder / "original", device=device), panel, None, seconds, log)]
         for seed in self.seeds:
-            for entry in self.entries:
-                place = Place(folder / f"seed-{seed}" / entry.label, seed=seed, device=device)
-                erased = self._erased(entry, place, log)
+            for attempt in self.attempts:
+                place = Place(folder / f"seed-{seed}" / attempt.entry.label, seed=seed, device=device)
+                erased = self._erased(attempt, place, log)
                 found.append(self._judged(erased, place, panel, Drawn(before), seconds, log))
         table = tabulate(found)
         runs.write_file(folder / "table.json", json.dumps(table.to_dict(), indent=2) + "\n")
@@ -74,7 +91,6 @@ class Experiment:
         about = {
             "pipeline": str(self.pipeline),
             "forget": self.forget.text,
-            "erasure": self.erasure.to_dict(),
             "drawing": self.drawing.to_dict(),
             "prompts": {name: [p.text, p.seed, p.guidance] for name, p in self.wanted.items()},
             "judging": panel.about(),
@@ -90,15 +106,17 @@ class Experiment:
             folder.mkdir(parents=True, exist_ok=True)
             path.write_text(json.dumps(about, indent=1) + "\n", encoding="utf-8")
 
-    def _erased(self, entry: Entry, place: Place, log: Log) -> Path:
+    def _erased(self, attempt: Attempt, place: Place, log: Log) -> Path:
         """The pipeline without the concept."""
-        there = place.folder / "pipeline"
+        there, entry = place.folder / "pipeline", attempt.entry
         if runs.is_run(there):
-            if runs.read(there).record["method"] != {"name": entry.name, **entry.method.to_dict()}:
+            known = runs.read(there).record
+            made = {"name": entry.name, **entry.method.to_dict()}, attempt.erasure.recorded(there)
+            if (known["method"], known["data"]) != made:
                 raise RunError(f"{there} is there, and was made with other settings: choose another folder.")
             return there
         at = Place(there, seed=place.seed, device=place.device, resume=runs.resumable(there))
-        erase(self.pipeline, self.forget, self.erasure, entry.name, entry.method.to_dict(), at, log)
+        erase(self.pipeline, self.forget, attempt.erasure, entry.name, entry.method.to_dict(), at, log)
         return there
 
     def _judged(
@@ -151,8 +169,7 @@ def _made(text: Mapping[str, Any], stem: str) -> tuple[Experiment, Judging]:
         text.get("title", stem),
         Path(text["pipeline"]),
         forget,
-        Erasure.make(text.get("erasure", {})),
-        [entry for name in names for entry in entries(name, method_named(name), text.get(name, {}))],
+        attempts({name: text.get(name, {}) for name in names}, text.get("erasure", {})),
         wanted,
         Drawing.make(text.get("drawing", {})),
         text.get("seeds", [0, 1, 2]),
@@ -182,6 +199,9 @@ def _check(text: Mapping[str, Any]) -> None:
     for key in ("erasure", "drawing", "judging", *names):
         if not isinstance(text.get(key, {}), dict):
             raise SettingError(f"the settings of '{key}' stand in a table: [{key}].")
+    for name in names:
+        if not isinstance(text.get(name, {}).get("erasure", {}), dict):
+            raise SettingError(f"the erasure of '{name}' stands in a table: [{name}.erasure].")
 
 
 def _are(values: Any, kind: type) -> bool:

@@ -238,6 +238,7 @@ def _record(drawn: Drawn, forget: Forget | None, panel: Panel, place: Place, bef
         "data": {"name": "drawn", "images": len(drawn.pictures), **panel.about()},
         "split": {**divided, "forget": forget.text if forget else divided.get("forget", "")},
         "method": made.get("method", {"name": "original"}),
+        **({"erasure": made["data"]} if "data" in made else {}),
         **({"before": runs.from_there(before.folder, place.folder)} if before else {}),
     }
 
