@@ -4,10 +4,16 @@
 
 The U-Net of Stable Diffusion v1.4 in its published configuration, 860 million weights, drawn at random: the cost of a
 step does not depend on their values. SGD with momentum, one image of 512 × 512 pixels (64 × 64 latents) in a batch.
-The plain step holds the weights, their momentum and one gradient; what it needs beyond that are its activations. The
-guarded step may hold one gradient more.
+Each piece of work has a process of its own, so that none sees what another left, and what is freed goes back to the
+system (MALLOC_MMAP_THRESHOLD_), so that what the C library keeps for later does not count. The plain step holds the
+weights, their momentum and one gradient; what it needs beyond that are its activations. The guarded step may hold one
+gradient more.
 """
 
+import json
+import os
+import subprocess
+import sys
 from typing import Any
 
 import torch
@@ -27,28 +33,39 @@ SETTINGS = {"lr": 1e-6, "momentum": 0.9, "weight_decay": 0.0, "batch_size": 1, "
 
 def main() -> None:
     """Prints time and peak memory of each piece of work, and the ratio of the steps."""
-    small = quick(__doc__)
-    unet = network(small)
-    weights = sum(p.numel() for p in unet.parameters())
-    size = 4 * weights / 2**20
-    case = problem(unet, small)
+    if len(sys.argv) > 2:
+        print(json.dumps(work(sys.argv[1], sys.argv[2] == "small")))
+        return
+    size = "small" if quick(__doc__) else "full"
+    rows = {}
+    for name in ("plain", "trim", "guarded"):
+        command, env = [sys.executable, __file__, name, size], os.environ | {"MALLOC_MMAP_THRESHOLD_": str(2**20)}
+        done = subprocess.run(command, env=env, stdout=subprocess.PIPE, text=True, check=True)
+        rows[name] = json.loads(done.stdout)
+    weights = rows["plain"]["weights"]
+    share = 4 * weights / 2**20
     print(
-        f"{weights / 1e6:.0f} million weights, {size:.0f} MiB\n{'':10}{'seconds':>9}{'peak MiB':>10}{'× weights':>11}"
+        f"{weights / 1e6:.0f} million weights, {share:.0f} MiB\n{'':10}{'seconds':>9}{'peak MiB':>10}{'× weights':>11}"
     )
-    rows = {
-        "plain": timed(lambda log: descend(unet, case, case.retain, phase="plain", log=log, **SETTINGS), "plain"),
-        "trim": timed(lambda log: sh.Scissorhands(trim=0.005, epochs=0, batch_size=1).scrub(unet, case, log), "trim"),
-        "guarded": timed(
-            lambda log: sh.Scissorhands(trim=0.0, sample=1e-9, **SETTINGS).scrub(unet, case, log), "repair"
-        ),
-    }
-    activations = rows["plain"]["peak"] - 3 * size
     for name, row in rows.items():
-        print(f"{name:10}{row['seconds']:9.1f}{row['peak']:10.0f}{row['peak'] / size:11.2f}")
-    held = (rows["guarded"]["peak"] - activations) / size
+        print(f"{name:10}{row['seconds']:9.1f}{row['peak']:10.0f}{row['peak'] / share:11.2f}")
+    activations = rows["plain"]["peak"] - 3 * share
+    held = (rows["guarded"]["peak"] - activations) / share
     print(f"\nactivations {activations:.0f} MiB; a guarded step holds {held:.2f} times the weights (at most 4.2)")
     ratio = rows["guarded"]["seconds"] / rows["plain"]["seconds"]
     report(ratio, "at most 2.2 plain steps", weights=weights, held=round(held, 3), activations=activations, rows=rows)
+
+
+def work(name: str, small: bool) -> dict[str, float]:
+    """One of the pieces of work, measured."""
+    unet = network(small)
+    case = problem(unet, small)
+    pieces = {
+        "plain": (lambda log: descend(unet, case, case.retain, phase="plain", log=log, **SETTINGS), "plain"),
+        "trim": (lambda log: sh.Scissorhands(trim=0.005, epochs=0, batch_size=1).scrub(unet, case, log), "trim"),
+        "guarded": (lambda log: sh.Scissorhands(trim=0.0, sample=1e-9, **SETTINGS).scrub(unet, case, log), "repair"),
+    }
+    return {"weights": sum(p.numel() for p in unet.parameters()), **timed(*pieces[name])}
 
 
 def network(small: bool) -> Any:
