@@ -283,6 +283,10 @@ def _erase(
     with _progress() as log:
         run = erasing.erase(Path(model), Forget(forget), erasure, method, values, place, log)
     _show(run, as_json)
+    before, after = run.record["retain_error_before"], run.result.scores["retain_error"]
+    if after > 2 * before:
+        grew = f"the loss on what is kept grew from {before:.4f} to {after:.4f}"
+        err.print(f"[bold yellow]warning:[/] {grew}: the pipeline is damaged. Try a lower lr, trim or balance.")
 
 
 @group.command()
@@ -488,7 +492,7 @@ def report_(folders: tuple[Path, ...], output: Path, title: str, as_json: bool) 
     "--set", "settings", multiple=True, metavar="NAME=VALUE", help="How to draw: steps=50, guidance=7.5, batch_size=4."
 )
 @click.option("-o", "--output", required=True, type=_PATH, help="The folder to fill; what is there is not drawn again.")
-@click.option("--seed", default=0, show_default=True, help="Seed of the first image of each prompt.")
+@click.option("--seed", default=0, show_default=True, type=click.IntRange(0, 2**62), help="Seed of the first image.")
 @click.option("--device", default="auto", show_default=True)
 def sample(
     pipeline: Path, prompts: str, per_prompt: int, settings: tuple[str, ...], output: Path, seed: int, device: str
@@ -497,7 +501,7 @@ def sample(
     how = Drawing.make(Drawing.parsed(settings))
     if output.exists() and not output.is_dir():
         raise RunError(f"cannot write to {output}: it is not a folder.")
-    if prompts.lower().endswith(".csv"):
+    if prompts.lower().endswith(".csv") or Path(prompts).is_file():
         if idle := _given("per_prompt"):
             raise click.UsageError(f"{idle} is about prompts that are typed; a file has one image for each line.")
         wanted = drawing.each(read_prompts(Path(prompts).expanduser()), seed)
@@ -516,7 +520,7 @@ def sample(
 @group.command()
 @click.argument("drawn", type=_PATH)
 @click.option("--against", type=_PATH, metavar="DRAWN", help="What the pipeline drew before the concept was erased.")
-@click.option("--forget", metavar="WHAT", help="The erased concept, such as concept:naked.")
+@click.option("--forget", metavar="WHAT", help="The erased concept, if the pipeline's run does not say it.")
 @click.option(
     "--classifier", type=_MODEL, metavar="MODEL", help="What says what an image shows: UA, accuracy on the rest."
 )
@@ -551,9 +555,10 @@ def judge(
     by = Judging.make({name: str(value) for name, value in named.items() if value} | {"nudity": nudity})
     by = replace(by, threshold=threshold)
     place = Place(output, overwrite, device=device)
-    concept = Forget(forget) if forget else None
     images, before = Drawn(drawn), Drawn(against) if against else None
-    images.gone(concept)  # what is wrong with the folder shows before anything is loaded
+    concept = Forget(forget) if forget else images.concept()
+    for one in filter(None, (images, before)):
+        one.gone(concept)  # what is wrong with the folder shows before anything is loaded
     with _progress() as log:
         run = judging.judge(images, concept, by.panel(place.torch_device()), place, before, log=log)
     _show(run, as_json)
@@ -665,7 +670,7 @@ def _progress() -> Iterator[Log]:
             if "steps" not in event:
                 return
             phase = event["phase"]
-            if phase not in tasks or event["step"] == 1:
+            if phase not in tasks or event["step"] <= progress.tasks[tasks[phase]].completed:
                 for task in tasks.values():
                     progress.update(task, visible=False)
                 tasks[phase] = progress.add_task(phase, total=event["steps"])

@@ -26,26 +26,24 @@ def page(table: Table, runs: Sequence[Run], title: str) -> str:
         main=main,
         rest=[name for name in table.names() if name not in main],
         metrics=METRICS,
-        sheets=_sheets(table, runs),
+        sheets=_sheets(table),
         runs=[(run, os.path.relpath(run.folder, above), _pictures(run)) for run in runs],
     )
 
 
-def _sheets(table: Table, runs: Sequence[Run]) -> dict[str, str]:
+def _sheets(table: Table) -> dict[str, str]:
     """What the first run of each row draws, where pipelines were judged."""
     found = {}
     for row in table.rows:
-        for run in runs:
-            if row.method not in found and run.method == row.method.split()[0] and run.settings == row.settings:
-                for name in ("after", "drawn"):
-                    if (file := run.folder / "grids" / f"{name}.png").exists():
-                        found[row.method] = _text(file)
+        for name in ("drawn", "after"):
+            if row.runs and (file := row.runs[0].folder / "grids" / f"{name}.png").exists():
+                found[row.method] = _text(file)
     return found
 
 
 _SHEETS = {
     "gradcam": "Where the model looks for the true label: the record, before, after. Each map is scaled by itself.",
-    "grids": "What the pipeline draws, a row for each prompt.",
+    "grids": "What the pipeline draws: a row for each prompt, or rows of prompts that have one image each.",
 }
 
 
@@ -53,7 +51,7 @@ def _pictures(run: Run) -> dict[str, dict[str, str]]:
     """The pictures in the run folder under what they show, as text that a page can hold."""
     found = {}
     for folder, shows in _SHEETS.items():
-        if files := sorted((run.folder / folder).glob("*.png")):
+        if files := sorted((run.folder / folder).glob("*.png"), key=lambda file: (file.stem == "after", file.stem)):
             found[shows] = {file.stem: _text(file) for file in files}
     return found
 

@@ -274,6 +274,8 @@ def begun(work: Path) -> dict[str, Any]:
         return {}
     try:
         return tomllib.loads((work / BEGUN).read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        raise RunError(f"{work} was not begun in earnest: give the whole command again, without --resume.") from None
     except (OSError, ValueError) as error:
         raise RunError(f"{work / BEGUN} cannot be read: {error}.") from None
 

@@ -43,6 +43,7 @@ class Row:
     metrics: dict[str, dict[str, float | None]]
     failed: dict[str, str]
     verdicts: dict[str, int]
+    runs: Sequence[Run] = ()
 
     def cell(self, name: str) -> str:
         """A number as a person reads it."""
@@ -120,7 +121,7 @@ class Table:
         """The table as plain values."""
         return {
             "reference": self.reference,
-            "rows": [vars(row) for row in self.rows],
+            "rows": [{name: value for name, value in vars(row).items() if name != "runs"} for row in self.rows],
             "noise_floor": self.noise_floor(),
             "differences": [vars(difference) for difference in self.differences],
         }
@@ -239,6 +240,7 @@ def _row(label: str, group: list[Run]) -> Row:
         {name: _summary([value[name] for value in values]) for name in names},
         failed,
         dict(Counter(run.result.scores.verdict.call for run in group if run.result.scores.verdict)),
+        group,
     )
 
 

@@ -185,6 +185,15 @@ def test_a_scrubbed_pipeline_can_be_scrubbed_again(erased: Eraser, base: Path, t
     assert runs.read(tmp_path / "twice").method == "finetune"
 
 
+def test_what_was_forgotten_before_is_not_retained(erased: Eraser, base: Path, tmp_path: Path) -> None:
+    once = erased().folder
+    more = f"--data {tinysd.photographs(base)}"
+    done(command(once, tmp_path / "twice", "finetune", more).replace("concept:three", "concept:four"))
+    twice = runs.read(tmp_path / "twice")
+    assert dict(twice.result.scores.counts) == {"forget": 5, "retain": 4}
+    assert twice.ids("before") == runs.read(once).ids("forget")
+
+
 def test_the_errors_are_the_mean_losses_with_the_same_noise(erased: Eraser, source: Path, base: Path) -> None:
     """Methods that do nothing leave what was there before."""
     run = erased("ascent", epochs=0)

@@ -138,7 +138,8 @@ def test_ua_is_how_often_the_concept_is_not_seen_and_the_rest_is_accuracy(drawn:
     assert values["kept_accuracy"] == pytest.approx(100 * sum(right[6:]) / 9)
     assert dict(run.result.scores.counts) == {"forget": 6, "retain": 9}
     assert run.record["split"]["forget"] == "concept:three"
-    assert run.record["data"] == {"name": "drawn", "images": 15, "classifier": str(resnet)}
+    about = {name: value for name, value in run.record["data"].items() if name != "prompts"}
+    assert about == {"name": "drawn", "images": 15, "classifier": str(resnet)}
 
 
 def test_without_a_concept_every_image_is_kept(drawn: Path, resnet: Path) -> None:
@@ -295,16 +296,15 @@ def test_too_few_images_fail_fid_with_its_reason_and_the_rest_stays(
     assert reason in answer.out
 
 
-def test_a_missing_torchmetrics_fails_fid_alone(
+def test_a_missing_torchmetrics_is_refused(
     drawn: Path, features: Path, resnet: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for name in [name for name in sys.modules if name.split(".")[0] == "torchmetrics"]:
         monkeypatch.delitem(sys.modules, name)
     monkeypatch.setitem(sys.modules, "torchmetrics", None)
     real = folder_of(tmp_path / "real", [""] * 7)
-    scores = judged(drawn, f"--features {features} --real {real} --classifier {resnet}").result.scores
-    assert "pip install 'scissorhands[diffusion]'" in scores.failed["fid"]
-    assert set(scores.values) == {"kept_accuracy"}
+    answer = refused(tmp_path, drawn, f"--features {features} --real {real} --classifier {resnet}")
+    assert "pip install 'scissorhands[diffusion]'" in answer.err
 
 
 # CLIP
@@ -389,7 +389,7 @@ AFTER = {"001.png": ["FEET_EXPOSED", "BELLY_EXPOSED", "BELLY_EXPOSED"], "000.png
 
 @pytest.mark.usefixtures("nudenet")
 def test_counts_and_their_change_are_against_what_was_drawn_before(drawn: Path, tmp_path: Path) -> None:
-    before = folder_of(tmp_path / "before", ["a three"] * 5)
+    before = folder_of(tmp_path / "before", PROMPTS)
     seen(before, BEFORE)
     seen(drawn, AFTER)
     run = judged(drawn, f"--nudity --against {before} --forget concept:three")
@@ -413,7 +413,7 @@ def test_counts_and_their_change_are_against_what_was_drawn_before(drawn: Path, 
         "nudity_female_breast_change": -100.0,
     }
     about = {"detector": "nudenet", "version": version("nudenet"), "threshold": 0.6}
-    assert run.record["data"] == {"name": "drawn", "images": 15, **about}
+    assert run.record["data"].items() >= {"name": "drawn", "images": 15, **about}.items()
     assert (run.folder / run.record["before"]).resolve() == before.resolve()
 
 
@@ -429,7 +429,7 @@ def test_without_images_from_before_there_are_counts_and_no_changes(drawn: Path)
 
 @pytest.mark.usefixtures("nudenet")
 def test_where_nothing_was_found_before_there_is_no_change(drawn: Path, tmp_path: Path) -> None:
-    before = folder_of(tmp_path / "before", ["a three"])
+    before = folder_of(tmp_path / "before", PROMPTS)
     seen(before, {})
     seen(drawn, AFTER)
     values = judged(drawn, f"--nudity --against {before}").result.scores.values
@@ -483,12 +483,12 @@ def test_the_method_its_settings_seed_and_cost_are_those_of_the_pipeline(
     assert (run.folder / run.record["model"]["source"]).resolve() == drawings[method].resolve()
 
 
-def test_the_concept_of_the_pipeline_stands_in_the_record_where_none_is_named(
+def test_what_the_pipeline_forgot_is_the_concept_where_none_is_named(
     drawings: dict[str, Path], resnet: Path, tmp_path: Path
 ) -> None:
     run = judged(drawings["ascent"], f"--classifier {resnet}", tmp_path / "out")
     assert run.record["split"]["forget"] == "concept:three"
-    assert dict(run.result.scores.counts) == {"forget": 0, "retain": 6}
+    assert dict(run.result.scores.counts) == {"forget": 3, "retain": 3}
 
 
 def test_a_pipeline_that_nobody_scrubbed_is_the_original(
@@ -587,10 +587,10 @@ def test_a_grid_has_a_row_for_each_prompt_and_at_most_ten_of_ten(
 
 
 def test_the_rows_of_a_grid_are_the_images_of_each_prompt_in_turn(drawn: Path, tmp_path: Path, resnet: Path) -> None:
-    before = folder_of(tmp_path / "before", ["a four", "a three", "a four"], first=70)
+    before = folder_of(tmp_path / "before", PROMPTS, first=70)
     run = judged(drawn, f"--classifier {resnet} --against {before} --forget concept:three")
     assert sorted(file.name for file in (run.folder / "grids").iterdir()) == ["after.png", "before.png"]
-    rows = {"before": ["000.png 002.png", "001.png"], "after": ["000.png 001.png 002.png", "006.png 007.png"]}
+    rows = {name: ["000.png 001.png 002.png", "006.png 007.png"] for name in ("before", "after")}
     for name, folder in (("before", before), ("after", drawn)):
         shown = pixels(run.folder / "grids" / f"{name}.png")
         for top, row in enumerate(rows[name]):
@@ -599,10 +599,16 @@ def test_the_rows_of_a_grid_are_the_images_of_each_prompt_in_turn(drawn: Path, t
                 cell = shown[:, y : y + CELL : CELL // 8, x : x + CELL : CELL // 8]
                 assert torch.equal(cell, pixels(folder / file))
     with Image.open(run.folder / "grids" / "before.png") as picture:
-        assert picture.size == size(2, 2)
+        assert picture.size == size(6, 3)
 
 
 # What is refused
+
+
+def test_what_was_drawn_from_other_prompts_is_no_before(drawn: Path, resnet: Path, tmp_path: Path) -> None:
+    before = folder_of(tmp_path / "before", PROMPTS[:-1])
+    answer = refused(tmp_path, drawn, f"--classifier {resnet} --against {before}")
+    assert "were not drawn from the same prompts and seeds" in answer.err
 
 
 def tree(folder: Path) -> set[str]:

@@ -112,3 +112,10 @@ def test_the_published_files_are_read_whole(name: str, count: int, guided: bool)
     assert len(found) == count
     assert all(prompt.seed is not None for prompt in found)
     assert all((prompt.guidance is not None) == guided for prompt in found)
+
+
+def test_the_columns_of_i2p_as_it_was_published_are_read(tmp_path: Path) -> None:
+    path = tmp_path / "i2p_benchmark.csv"
+    path.write_text("prompt,categories,sd_seed,sd_guidance_scale,sd_model\na face,shocking,4261553411,13.0,v1.4\n")
+    (found,) = prompts(path)
+    assert (found.text, found.seed, found.guidance) == ("a face", 4261553411, 13.0)

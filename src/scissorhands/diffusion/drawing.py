@@ -17,7 +17,7 @@ from torch import Tensor
 
 from .. import runs
 from ..distributed import first, rank, together, world_size
-from ..errors import DataError
+from ..errors import DataError, RunError, SettingError
 from ..problem import Log, ignore
 from ..settings import Settings, at_least_one, non_negative, setting
 from . import pipeline as pipelines
@@ -38,6 +38,9 @@ class Drawing(Settings):
 
 def drawn(pipeline: Any, prompts: Sequence[Prompt], how: Drawing) -> Iterator[Tensor]:
     """The images, 8-bit, in batches of one guidance; each depends on its prompt, seed and guidance alone."""
+    most = int(pipeline.scheduler.config.num_train_timesteps)
+    if how.steps > most:
+        raise SettingError(f"'steps' is {how.steps}, and the pipeline knows {most} steps.")
     for guidance, some in groupby(prompts, lambda prompt: prompt.guidance):
         batches = list(some)
         for start in range(0, len(batches), how.batch_size):
@@ -117,7 +120,10 @@ def _list(folder: Path, wanted: Mapping[str, Prompt], how: Drawing) -> None:
 
 def _require_same(folder: Path, how: dict[str, Any], wanted: Mapping[str, Prompt]) -> None:
     """Refuses to mix images of one making with those of another, and writes down how these are made."""
-    folder.mkdir(parents=True, exist_ok=True)
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise RunError(f"cannot write to {folder}: {error.strerror}.") from None
     path, images = folder / DRAWN, {name: [p.text, p.seed, p.guidance] for name, p in wanted.items()}
     if not path.exists() and any(folder.iterdir()):
         raise DataError(f"{folder} is not empty, and was not filled by 'sample': choose another folder.")

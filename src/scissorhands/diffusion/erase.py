@@ -1,6 +1,6 @@
 """Erasing a concept from a pipeline: images and prompts become latents and text, then any method does the work."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -77,7 +77,8 @@ def erase(
     with runs.writing(place.folder, place.overwrite, place.resume) as work:
         pipeline = pipelines.load(source, device)
         images = _images(pipeline, forget, erasure, place.seed, log)
-        problem, manifest = posed(pipeline, images, forget, erasure, place.seed)
+        earlier = _forgotten(source, images)
+        problem, manifest = posed(pipeline, images, forget, erasure, place.seed, earlier)
         asked = {
             "model": str(source.absolute()),
             "concept": forget.text,
@@ -108,7 +109,7 @@ def erase(
             "method": {"name": method, **chosen.to_dict()},
             **{f"{name}_error_before": value for name, value in before.items()},
         }
-        runs.write_record(work, record, {"forget": problem.forget.ids.tolist()})
+        runs.write_record(work, record, {"forget": problem.forget.ids.tolist(), "before": earlier})
         after = {f"{name}_error": value for name, value in errors(unet, problem).items()}
         runs.write_result(work, Result(Scores(after, counts, manifest=manifest), cost.seconds, cost.memory_mib))
     return runs.read(place.folder)
@@ -127,11 +128,30 @@ def resume(folder: Path, asked: Mapping[str, Any], method: str | None = None, lo
         return erase(source, forget, erasure, begun, settings, place, log)
 
 
-def posed(pipeline: Any, images: Stored, forget: Forget, erasure: Erasure, seed: int) -> tuple[Problem, str]:
-    """The problem of unlearning some images, in latents and text, and the hash of what is forgotten."""
+def _forgotten(source: Path, images: Stored) -> list[int]:
+    """Those of the images that were forgotten before, if the pipeline is a run that forgot some of them."""
+    if not runs.is_run(source):
+        return []
+    run = runs.read(source)
+    same = run.record["split"]["fingerprint"] == images.fingerprint
+    return sorted(run.ids("forget") + run.ids("before")) if same else []
+
+
+def posed(
+    pipeline: Any, images: Stored, forget: Forget, erasure: Erasure, seed: int, before: Sequence[int] = ()
+) -> tuple[Problem, str]:
+    """The problem of unlearning some images, in latents and text, and the hash of what is forgotten.
+
+    Those that were forgotten before are not retained.
+    """
     everything = torch.arange(len(images))
     forgotten = forget.ids(images, everything, seed)
-    retained = everything[~torch.isin(everything, forgotten)]
+    gone = torch.cat([forgotten, torch.tensor(before, dtype=torch.int64)])
+    retained = everything[~torch.isin(everything, gone)]
+    if len(retained) == 0:
+        raise DataError(
+            f"'{forget.text}' and what was forgotten before are all images, which leaves nothing to retain."
+        )
     anchor = [erasure.anchor] if erasure.anchor else []
     given = pipelines.encoded_text(pipeline, [*images.classes, *anchor, ""])
     prompts = given[:-1]

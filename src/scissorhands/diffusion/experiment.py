@@ -21,6 +21,7 @@ from . import pipeline as pipelines
 from .drawing import Drawing
 from .erase import METHODS, Erasure, erase, method_named
 from .judging import Drawn, Judging, Panel
+from .pictures import Pictures
 from .prompts import Prompt
 from .prompts import prompts as read_prompts
 
@@ -72,7 +73,7 @@ class Experiment:
 
     def run(self, folder: Path, panel: Panel, device: str, log: Log = ignore, seconds: float | None = None) -> Table:
         """Runs what is not there yet, and writes table.json and report.html; `seconds` is what training took."""
-        pipelines.require(self.pipeline)
+        self._require_sense(panel)
         first(lambda: self._require_same(folder, panel))
         before = folder / "original" / "drawn"
         found = [self._judged(self.pipeline, Place(folder / "original", device=device), panel, None, seconds, log)]
@@ -86,6 +87,14 @@ class Experiment:
         runs.write_file(folder / "report.html", report.page(table, found, self.title))
         return table
 
+    def _require_sense(self, panel: Panel) -> None:
+        """Refuses what would fail only after hours of drawing."""
+        pipelines.require(self.pipeline)
+        prompts = list(dict.fromkeys(prompt.text for prompt in self.wanted.values()))
+        judging.require_sense(prompts, self.forget, panel)
+        for folder in {attempt.erasure.data for attempt in self.attempts} - {""}:
+            Pictures.of(Path(folder))
+
     def _require_same(self, folder: Path, panel: Panel) -> None:
         """Refuses to mix what was made and judged in one way with another; methods and seeds may be added."""
         about = {
@@ -94,6 +103,7 @@ class Experiment:
             "drawing": self.drawing.to_dict(),
             "prompts": {name: [p.text, p.seed, p.guidance] for name, p in self.wanted.items()},
             "judging": panel.about(),
+            "data": sorted({attempt.erasure.data for attempt in self.attempts}),
         }
         path = folder / ABOUT
         try:
@@ -110,9 +120,9 @@ class Experiment:
         """The pipeline without the concept."""
         there, entry = place.folder / "pipeline", attempt.entry
         if runs.is_run(there):
-            known = runs.read(there).record
-            made = {"name": entry.name, **entry.method.to_dict()}, attempt.erasure.recorded(there)
-            if (known["method"], known["data"]) != made:
+            known, erasure = runs.read(there).record, attempt.erasure.to_dict()
+            same = all(known["data"].get(name) == value for name, value in erasure.items() if name != "data")
+            if known["method"] != {"name": entry.name, **entry.method.to_dict()} or not same:
                 raise RunError(f"{there} is there, and was made with other settings: choose another folder.")
             return there
         at = Place(there, seed=place.seed, device=place.device, resume=runs.resumable(there))
@@ -194,8 +204,8 @@ def _check(text: Mapping[str, Any]) -> None:
             raise SettingError(f"a recipe for a pipeline needs '{key}'.")
     if not isinstance(text["prompts"], str) and not _are(text["prompts"], str):
         raise SettingError(f"'prompts' cannot be {text['prompts']!r}: it is a CSV file, or a list of texts.")
-    if text.get("per_prompt", 1) < 1 or text.get("first_seed", 0) < 0:
-        raise SettingError("'per_prompt' is a whole number from 1, and 'first_seed' from 0.")
+    if text.get("per_prompt", 1) < 1 or not 0 <= text.get("first_seed", 0) <= 2**62:
+        raise SettingError("'per_prompt' is a whole number from 1, and 'first_seed' from 0 to 2**62.")
     for key in ("erasure", "drawing", "judging", *names):
         if not isinstance(text.get(key, {}), dict):
             raise SettingError(f"the settings of '{key}' stand in a table: [{key}].")

@@ -1,5 +1,6 @@
 """What a pipeline drew, judged: is the concept gone, are its neighbours still there, are the images good."""
 
+import hashlib
 import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -12,7 +13,7 @@ from torch import nn
 
 from .. import jobs, runs
 from ..distributed import first
-from ..errors import DataError, ModelError, ScissorhandsError, SettingError, listed
+from ..errors import DataError, ModelError, SettingError, listed
 from ..evaluate import Scores
 from ..forget import Forget, mentioning
 from ..huggingface import HuggingFaceClassifier
@@ -24,10 +25,11 @@ from ..sources import Source
 from . import drawing, measures, nudity
 from .measures import Clip, Features
 from .nudity import Detector
-from .pictures import Pictures
+from .pictures import Pictures, read_list
 
 GRIDS = "grids"
 _ROWS, _COLUMNS = 10, 10  # images that a grid shows
+_CELL = 112  # the most pixels that it shows an image with
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -105,6 +107,16 @@ class Drawn:
             raise DataError(f"{path} cannot be read: {error}.") from None
         return found if isinstance(found, dict) else {}
 
+    def concept(self) -> Forget | None:
+        """What was erased from the pipeline that drew them, where it says so."""
+        text = self.maker.get("record", {}).get("split", {}).get("forget", "")
+        return Forget(text) if text.startswith("concept:") else None
+
+    def asked(self) -> list[tuple[str, str, str]]:
+        """What each image was drawn from."""
+        rows = read_list(self.folder)
+        return [(row["prompt"], row.get("seed", ""), row.get("guidance", "")) for row in rows]
+
     def gone(self, forget: Forget | None) -> list[bool]:
         """Which images were asked to show the erased concept; none if nothing was erased."""
         return _mention(self.pictures.prompts, forget)
@@ -132,8 +144,9 @@ def judge(
         raise DataError(f"what was drawn is judged by a concept, such as concept:nudity,naked, not '{forget.text}'.")
     with runs.writing(place.folder, place.overwrite) as work:
         gone = drawn.gone(forget)
-        if forget and not any(gone) and panel.classifier:
-            raise DataError(f"none of the {len(gone)} prompts mentions '{forget.text}', so nothing says if it is gone.")
+        require_sense(drawn.pictures.prompts, forget, panel)
+        if before and before.asked() != drawn.asked():
+            raise DataError(f"{before.folder} and {drawn.folder} were not drawn from the same prompts and seeds.")
         values, failed = _values(drawn, gone, forget, panel, log)
         if before and panel.detector:
             values |= _changes(values, nudity.found(before.folder, before.pictures, panel.detector, log))
@@ -148,6 +161,14 @@ def judge(
     return runs.read(place.folder)
 
 
+def require_sense(prompts: Sequence[str], forget: Forget | None, panel: Panel) -> None:
+    """Refuses prompts of which nobody could say whether the concept is gone, or what an image should show."""
+    if panel.classifier and forget and not any(_mention(prompts, forget)):
+        raise DataError(f"none of the {len(prompts)} prompts mentions '{forget.text}', so nothing says if it is gone.")
+    for prompt in dict.fromkeys(prompts) if panel.classifier else ():
+        _class(prompt, panel.classes)
+
+
 def _values(
     drawn: Drawn, gone: list[bool], forget: Forget | None, panel: Panel, log: Log
 ) -> tuple[dict[str, float], dict[str, str]]:
@@ -159,7 +180,7 @@ def _values(
     def attempt(name: str, measure: Callable[[], float]) -> None:
         try:
             values[name] = measure()
-        except ScissorhandsError as error:
+        except DataError as error:
             failed[name] = str(error)
 
     if panel.classifier:
@@ -226,6 +247,7 @@ def _classifier(source: str, device: torch.device) -> tuple[nn.Module, Sequence[
 def _record(drawn: Drawn, forget: Forget | None, panel: Panel, place: Place, before: Drawn | None) -> dict[str, Any]:
     """What was judged, and by what; the method, its settings and its seed are those of the pipeline."""
     made = drawn.maker.get("record", {})
+    erasure = made.get("data", {})
     divided = made.get("split", {"manifest": "", "fingerprint": "", "holdout": 0.0})
     return {
         **jobs.about("judge", replace(place, seed=int(made.get("seed", place.seed)))),
@@ -235,10 +257,15 @@ def _record(drawn: Drawn, forget: Forget | None, panel: Panel, place: Place, bef
             "name": "pipeline",
             "arguments": {},
         },
-        "data": {"name": "drawn", "images": len(drawn.pictures), **panel.about()},
+        "data": {
+            "name": "drawn",
+            "images": len(drawn.pictures),
+            "prompts": hashlib.sha256(json.dumps(drawn.asked()).encode()).hexdigest()[:16],
+            **{f"erasure_{name}": value for name, value in erasure.items() if name not in ("name", "data")},
+            **panel.about(),
+        },
         "split": {**divided, "forget": forget.text if forget else divided.get("forget", "")},
         "method": made.get("method", {"name": "original"}),
-        **({"erasure": made["data"]} if "data" in made else {}),
         **({"before": runs.from_there(before.folder, place.folder)} if before else {}),
     }
 
@@ -246,7 +273,8 @@ def _record(drawn: Drawn, forget: Forget | None, panel: Panel, place: Place, bef
 def _write_sheets(folder: Path, sheets: Mapping[str, Drawn]) -> None:
     folder.mkdir()
     for name, one in sheets.items():
-        measures.grid(_rows(one.pictures)).save(folder / f"{name}.png")
+        shown = replace(one.pictures, side=min(_CELL, one.pictures.side))
+        measures.grid(_rows(shown)).save(folder / f"{name}.png")
 
 
 def _rows(pictures: Pictures) -> dict[str, torch.Tensor]:

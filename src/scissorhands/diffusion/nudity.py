@@ -8,9 +8,11 @@ import json
 import os
 from collections import Counter
 from collections.abc import Mapping
+from contextlib import suppress
 from functools import partial
 from importlib.metadata import version
 from pathlib import Path
+from typing import Any
 
 from torch import Tensor
 
@@ -87,7 +89,7 @@ def found(folder: Path, pictures: Pictures, detector: Detector, log: Log = ignor
     """The counts over a folder of images; what was looked at is written down there, and not looked at again."""
     path, about = folder / SEEN, json.dumps(detector.about)
     lines = first(lambda: path.read_text(encoding="utf-8").splitlines() if path.exists() else [])
-    complete = [json.loads(line) for line in lines[1:] if line.endswith("}")] if lines[:1] == [about] else []
+    complete = list(filter(None, map(_parsed, lines[1:]))) if lines[:1] == [about] else []
     seen = {one["file_name"]: one["labels"] for one in complete}
     names = [os.path.relpath(file, folder) for file in pictures.files]
     missing, unseen = pictures.only([name not in seen for name in names]), [name for name in names if name not in seen]
@@ -100,6 +102,15 @@ def found(folder: Path, pictures: Pictures, detector: Detector, log: Log = ignor
         first(partial(_append, path, rows))
         log({"phase": "look", "epoch": 0, "step": start + len(named), "steps": len(missing), "loss": 0.0})
     return counted([seen[name] for name in names])
+
+
+def _parsed(line: str) -> dict[str, Any] | None:
+    """What a line says, if it was written to its end."""
+    with suppress(ValueError):
+        said = json.loads(line)
+        if isinstance(said, dict) and {"file_name", "labels"} <= said.keys():
+            return said
+    return None
 
 
 def _append(path: Path, rows: list[str]) -> None:

@@ -35,7 +35,7 @@ class Pictures:
     @classmethod
     def of(cls, folder: Path, side: int = 0) -> "Pictures":
         """The images that a folder's metadata.csv lists; without a side, as large as the first one."""
-        rows = _listed(folder)
+        rows = read_list(folder)
         files = [folder / row["file_name"] for row in rows]
         return cls(files, [row["prompt"] for row in rows], side or _side(files[0]))
 
@@ -78,7 +78,7 @@ def _side(file: Path) -> int:
     return decode({"path": str(file), "bytes": None}, 0, None, grey=False).shape[-1]
 
 
-def _listed(folder: Path) -> list[dict[str, str]]:
+def read_list(folder: Path) -> list[dict[str, str]]:
     """The rows of a folder's metadata.csv."""
     try:
         with (folder / METADATA).open(encoding="utf-8-sig", newline="") as file:

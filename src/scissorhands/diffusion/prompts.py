@@ -8,8 +8,8 @@ from pathlib import Path
 
 from ..errors import DataError, listed
 
-_SEED = ("seed", "evaluation_seed")
-_GUIDANCE = ("guidance", "evaluation_guidance")
+_SEED = ("seed", "evaluation_seed", "sd_seed")
+_GUIDANCE = ("guidance", "evaluation_guidance", "sd_guidance_scale")
 _CASE = ("case_number",)
 
 
@@ -26,8 +26,9 @@ class Prompt:
 def prompts(path: str | Path) -> list[Prompt]:
     """The prompts of a CSV file with a column `prompt`, in their order.
 
-    The columns `seed` or `evaluation_seed`, `guidance` or `evaluation_guidance`, and `case_number` are read where they
-    are there, and others are passed over. Without `case_number`, prompts are numbered from 0.
+    The columns `seed`, `evaluation_seed` or `sd_seed`, `guidance`, `evaluation_guidance` or `sd_guidance_scale` (as I2P
+    has been published), and `case_number` are read where they are there, and others are passed over. Without
+    `case_number`, prompts are numbered from 0.
     """
     try:
         with open(path, newline="", encoding="utf-8-sig") as file:
