@@ -69,7 +69,7 @@ def main() -> None:
     except ScissorhandsError as error:
         _fail(str(error), error.exit_code)
     except (KeyboardInterrupt, click.Abort):
-        _fail("interrupted; no unfinished run was kept.", 130)
+        _fail("interrupted; no unfinished run was kept, only what was finished.", 130)
     except BrokenPipeError:
         sys.exit(1)
     except OSError as error:
