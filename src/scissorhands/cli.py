@@ -501,7 +501,7 @@ def sample(
     how = Drawing.make(Drawing.parsed(settings))
     if output.exists() and not output.is_dir():
         raise RunError(f"cannot write to {output}: it is not a folder.")
-    if prompts.lower().endswith(".csv") or Path(prompts).is_file():
+    if prompts.lower().endswith(".csv") or _is_file(prompts):
         if idle := _given("per_prompt"):
             raise click.UsageError(f"{idle} is about prompts that are typed; a file has one image for each line.")
         wanted = drawing.each(read_prompts(Path(prompts).expanduser()), seed)
@@ -515,6 +515,13 @@ def sample(
         drawing.sample(drawer, wanted, how, output, log)
         drawing.sign(output, pipeline)
     err.print(f"wrote {len(wanted)} images to {_plain(str(output))}")
+
+
+def _is_file(text: str) -> bool:
+    """Whether the text is the path of a file; one that is too long for a path is not."""
+    with suppress(OSError):
+        return Path(text).is_file()
+    return False
 
 
 @group.command()
@@ -674,7 +681,8 @@ def _progress() -> Iterator[Log]:
                 for task in tasks.values():
                     progress.update(task, visible=False)
                 tasks[phase] = progress.add_task(phase, total=event["steps"])
-            progress.update(tasks[phase], completed=event["step"], description=f"{phase} {event['loss']:8.4f}")
+            loss = f" {event['loss']:8.4f}" if "loss" in event else ""
+            progress.update(tasks[phase], completed=event["step"], description=f"{phase}{loss}")
 
         yield log
 

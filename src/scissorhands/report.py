@@ -11,6 +11,8 @@ from .metrics import METRICS
 from .runs import Run
 from .table import MAIN, Table
 
+GRIDS, ROWS = "grids", "rows.txt"  # pictures of what a pipeline draws, and the prompts of their rows
+
 
 def page(table: Table, runs: Sequence[Run], title: str) -> str:
     """The page, as text."""
@@ -27,6 +29,7 @@ def page(table: Table, runs: Sequence[Run], title: str) -> str:
         rest=[name for name in table.names() if name not in main],
         metrics=METRICS,
         sheets=_sheets(table),
+        prompts=_prompts(runs),
         runs=[(run, os.path.relpath(run.folder, above), _pictures(run)) for run in runs],
     )
 
@@ -36,14 +39,20 @@ def _sheets(table: Table) -> dict[str, str]:
     found = {}
     for row in table.rows:
         for name in ("drawn", "after"):
-            if row.runs and (file := row.runs[0].folder / "grids" / f"{name}.png").exists():
+            if row.runs and (file := row.runs[0].folder / GRIDS / f"{name}.png").exists():
                 found[row.method] = _text(file)
     return found
 
 
+def _prompts(runs: Sequence[Run]) -> list[str]:
+    """What the rows of the grids were asked for, where they are the same in all runs."""
+    known = {file.read_text(encoding="utf-8") for run in runs if (file := run.folder / GRIDS / ROWS).exists()}
+    return known.pop().splitlines() if len(known) == 1 else []
+
+
 _SHEETS = {
     "gradcam": "Where the model looks for the true label: the record, before, after. Each map is scaled by itself.",
-    "grids": "What the pipeline draws: a row for each prompt, or rows of prompts that have one image each.",
+    GRIDS: "What the pipeline draws: a row for each prompt, or rows of prompts that have one image each.",
 }
 
 

@@ -48,6 +48,7 @@ def test_it_leaves_a_page_with_grids_and_no_path_of_the_machine(shown: Path) -> 
     page = (shown / "report.html").read_text()
     assert page.count("data:image/png;base64,") == 3 + 1 + 2 * 4  # rows; the original; two for each run
     assert "concept:three" in page
+    assert "; ".join(small.PROMPTS) in page  # what the rows of the grids are
     assert str(shown.parents[1]) not in page
 
 

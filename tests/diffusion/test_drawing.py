@@ -409,3 +409,29 @@ def test_the_command_does_not_write_over_a_file(source: Path, tmp_path: Path) ->
     assert answer.code == 2
     assert len(answer.err.strip().splitlines()) == 1
     assert (tmp_path / "file").read_text() == "dear"
+
+
+def test_a_prompt_too_long_for_a_path_is_a_prompt(source: Path, tmp_path: Path) -> None:
+    done(f"sample {source} --prompts '{'a three ' * 40}' --per-prompt 1 --set steps=1 -o {tmp_path / 'drawn'}")
+    assert len(Pictures.of(tmp_path / "drawn")) == 1
+
+
+def test_a_file_of_prompts_by_another_name_is_read_as_one(source: Path, tmp_path: Path) -> None:
+    (tmp_path / "list.txt").write_text(LIST)
+    done(f"sample {source} --prompts {tmp_path / 'list.txt'} --set steps=1 -o {tmp_path / 'drawn'}")
+    assert Pictures.of(tmp_path / "drawn").prompts == ["a three", "a four", "a five, small"]
+
+
+@pytest.mark.parametrize("text", ["{", "[]", "{}", '{"images": 3}'])
+def test_a_folder_whose_record_is_damaged_is_refused(text: str, pipeline: Any, tmp_path: Path) -> None:
+    sample(pipeline, PROMPTS, 1, 0, HOW, tmp_path)
+    (tmp_path / "drawn.json").write_text(text)
+    with pytest.raises(DataError, match="cannot be read"):
+        sample(pipeline, PROMPTS, 1, 0, HOW, tmp_path)
+
+
+@pytest.mark.parametrize("what", ["--seed 99999999999999999999999", "--set steps=2000"])
+def test_numbers_that_are_too_large_are_refused(what: str, source: Path, tmp_path: Path) -> None:
+    answer = cli(f"sample {source} --prompts 'a three' --per-prompt 1 {what} -o {tmp_path / 'drawn'}")
+    assert answer.code == 2
+    assert len(answer.err.strip().splitlines()) == 1

@@ -530,7 +530,7 @@ def test_a_report_is_a_table_of_the_judged_with_their_grids(
         for name in ("ua", "kept_accuracy"):
             assert row["metrics"][name] == {"mean": run.result.scores[name], "std": None}
     page = (tmp_path / "page.html").read_text()
-    grids = [file for run in found for file in sorted((run.folder / "grids").iterdir())]
+    grids = [file for run in found for file in sorted((run.folder / "grids").glob("*.png"))]
     assert [file.name for file in grids] == ["drawn.png", "after.png", "before.png", "after.png", "before.png"]
     for file in grids:
         assert f'src="data:image/png;base64,{base64.b64encode(file.read_bytes()).decode()}"' in page
@@ -581,7 +581,10 @@ def test_a_grid_has_a_row_for_each_prompt_and_at_most_ten_of_ten(
 ) -> None:
     drawn = folder_of(tmp_path / "drawn", prompts)
     judged(drawn, f"--classifier {resnet}", tmp_path / "out")
-    assert [file.name for file in (tmp_path / "out" / "grids").iterdir()] == ["drawn.png"]
+    named = list(dict.fromkeys(prompts))[:10] if len(set(prompts)) < len(prompts) else None
+    text = tmp_path / "out" / "grids" / "rows.txt"
+    assert (text.read_text().splitlines() if text.exists() else None) == named
+    assert [file.name for file in (tmp_path / "out" / "grids").glob("*.png")] == ["drawn.png"]
     with Image.open(tmp_path / "out" / "grids" / "drawn.png") as picture:
         assert picture.size == size(columns, rows)
 
@@ -589,7 +592,8 @@ def test_a_grid_has_a_row_for_each_prompt_and_at_most_ten_of_ten(
 def test_the_rows_of_a_grid_are_the_images_of_each_prompt_in_turn(drawn: Path, tmp_path: Path, resnet: Path) -> None:
     before = folder_of(tmp_path / "before", PROMPTS, first=70)
     run = judged(drawn, f"--classifier {resnet} --against {before} --forget concept:three")
-    assert sorted(file.name for file in (run.folder / "grids").iterdir()) == ["after.png", "before.png"]
+    assert sorted(file.name for file in (run.folder / "grids").iterdir()) == ["after.png", "before.png", "rows.txt"]
+    assert (run.folder / "grids" / "rows.txt").read_text().splitlines() == ["a three", "a four", "a five"]
     rows = {name: ["000.png 001.png 002.png", "006.png 007.png"] for name in ("before", "after")}
     for name, folder in (("before", before), ("after", drawn)):
         shown = pixels(run.folder / "grids" / f"{name}.png")

@@ -13,9 +13,10 @@ from PIL import Image
 from tinysd import listing
 from torch import Tensor
 
-from scissorhands.diffusion.nudity import PARTS, SEEN, Detector, change, counted, found
+from scissorhands.diffusion.nudity import PARTS, SEEN, Detector, change, counted, found, metric
 from scissorhands.diffusion.pictures import Pictures
 from scissorhands.errors import DataError, MissingError
+from scissorhands.metrics import METRICS
 
 
 @pytest.fixture(scope="module")
@@ -284,3 +285,9 @@ def test_images_of_one_name_in_two_folders_are_told_apart(detector: Detector, tm
     found(folder, Pictures.of(folder), detector, looks)
     assert looks.steps == [(2, 2)]
     assert len(record(folder)[1]) == 2
+
+
+def test_every_part_has_a_metric_and_one_for_its_change() -> None:
+    for name in ("nudity", *map(metric, PARTS)):
+        assert {name, f"{name}_change"} <= METRICS.keys()
+    assert len([name for name in METRICS if name.startswith("nudity")]) == 2 * (1 + len(PARTS))

@@ -62,8 +62,9 @@ def judges(real: Path, log: Log = ignore) -> Panel:
     """A classifier of real digits, and what it makes of an image before it decides."""
     classifier, (_, test) = small.judge(log), small.pictures()
     right = 100 * float(recognised(test.inputs, test.labels, classifier).float().mean())
-    named = {"classifier": f"a small network that is right about {right:.1f} % of real test digits"}
-    return Panel(classifier, small.PROMPTS, Features("its hidden layer", _Hidden(classifier)), real, named=named)
+    features = Features("its hidden layer", _Hidden(classifier))
+    name = f"a small network that is right about {right:.1f} % of real test digits"
+    return Panel(classifier, small.PROMPTS, features, real, known_as=name)
 
 
 class _Hidden(nn.Module):

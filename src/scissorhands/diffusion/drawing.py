@@ -93,7 +93,7 @@ def sample(pipeline: Any, wanted: Mapping[str, Prompt], how: Drawing, folder: Pa
         for image in images:
             _write(image, folder / missing[done][0])
             done += 1
-        log({"phase": "draw", "epoch": 0, "step": done, "steps": len(missing), "loss": 0.0})
+        log({"phase": "draw", "epoch": 0, "step": done, "steps": len(missing)})
     together()
     first(lambda: _list(folder, wanted, how))
 
@@ -127,8 +127,11 @@ def _require_same(folder: Path, how: dict[str, Any], wanted: Mapping[str, Prompt
     path, images = folder / DRAWN, {name: [p.text, p.seed, p.guidance] for name, p in wanted.items()}
     if not path.exists() and any(folder.iterdir()):
         raise DataError(f"{folder} is not empty, and was not filled by 'sample': choose another folder.")
-    known = json.loads(path.read_text(encoding="utf-8")) if path.exists() else {**how, "images": images}
-    before = known.pop("images")
+    try:
+        known = json.loads(path.read_text(encoding="utf-8")) if path.exists() else {**how, "images": images}
+        before = dict(known.pop("images"))
+    except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
+        raise DataError(f"{path} cannot be read ({type(error).__name__}): choose another folder.") from None
     if known != how or any(before.get(name, image) != image for name, image in images.items()):
         raise DataError(f"{folder} holds images that were drawn otherwise: choose another folder.")
     part = path.with_suffix(".part")

@@ -11,7 +11,7 @@ from typing import Any
 import torch
 from torch import nn
 
-from .. import jobs, runs
+from .. import jobs, report, runs
 from ..distributed import first
 from ..errors import DataError, ModelError, SettingError, listed
 from ..evaluate import Scores
@@ -27,7 +27,6 @@ from .measures import Clip, Features
 from .nudity import Detector
 from .pictures import Pictures, read_list
 
-GRIDS = "grids"
 _ROWS, _COLUMNS = 10, 10  # images that a grid shows
 _CELL = 112  # the most pixels that it shows an image with
 
@@ -57,7 +56,7 @@ class Judging(Settings):
             Path(self.real) if self.real else None,
             measures.clip_from(self.clip) if self.clip else None,
             Detector(self.threshold) if self.nudity else None,
-            {"classifier": self.classifier} if self.classifier else {},
+            self.classifier,
         )
 
 
@@ -65,7 +64,8 @@ class Judging(Settings):
 class Panel:
     """Those who judge images; who is not there is not asked.
 
-    `classes` are the names of what the classifier knows; `real` is a folder of images that good ones are like.
+    `classes` are the names of what the classifier knows, and `known_as` is what it is itself called in a result; `real`
+    is a folder of images that good ones are like.
     """
 
     classifier: nn.Module | None = None
@@ -74,11 +74,11 @@ class Panel:
     real: Path | None = None
     clip: Clip | None = None
     detector: Detector | None = None
-    named: Mapping[str, str] | None = None
+    known_as: str = ""
 
     def about(self) -> dict[str, Any]:
         """What a result has to say about how it was measured."""
-        known: dict[str, Any] = dict(self.named or {})
+        known: dict[str, Any] = {"classifier": self.known_as} if self.classifier else {}
         if self.features and self.real:
             known |= {"features": self.features.name, "real": self.real.name}
         if self.clip:
@@ -157,7 +157,7 @@ def judge(
         scores = Scores(values, counts, failed)
         runs.write_result(work, Result(scores, seconds, memory, reference_seconds=reference_seconds))
         sheets = {"before": before, "after": drawn} if before else {"drawn": drawn}
-        first(lambda: _write_sheets(work / GRIDS, sheets))
+        first(lambda: _write_sheets(work / report.GRIDS, sheets))
     return runs.read(place.folder)
 
 
@@ -274,7 +274,10 @@ def _write_sheets(folder: Path, sheets: Mapping[str, Drawn]) -> None:
     folder.mkdir()
     for name, one in sheets.items():
         shown = replace(one.pictures, side=min(_CELL, one.pictures.side))
-        measures.grid(_rows(shown)).save(folder / f"{name}.png")
+        rows = _rows(shown)
+        measures.grid(rows).save(folder / f"{name}.png")
+        if set(rows) <= set(shown.prompts):
+            (folder / report.ROWS).write_text("\n".join(rows) + "\n", encoding="utf-8")
 
 
 def _rows(pictures: Pictures) -> dict[str, torch.Tensor]:

@@ -100,7 +100,7 @@ def found(folder: Path, pictures: Pictures, detector: Detector, log: Log = ignor
         seen |= named
         rows = [json.dumps({"file_name": name, "labels": what}) for name, what in named.items()]
         first(partial(_append, path, rows))
-        log({"phase": "look", "epoch": 0, "step": start + len(named), "steps": len(missing), "loss": 0.0})
+        log({"phase": "look", "epoch": 0, "step": start + len(named), "steps": len(missing)})
     return counted([seen[name] for name in names])
 
 

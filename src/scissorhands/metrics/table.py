@@ -379,7 +379,7 @@ METRICS: dict[str, Metric] = {
     "rte": Metric(
         "RTE",
         "lower",
-        "time of the method, trimming included and evaluation not, as a share of the time of retraining",
+        "time of the method, trimming included and evaluation not, as a share of retraining, or of training a pipeline",
         "1",
         "times of seconds are noisy; what the choice of settings cost is not in it",
         digits=3,
