@@ -24,7 +24,7 @@ from torch import Tensor, nn
 import scissorhands as sh
 from scissorhands import models
 from scissorhands.cost import Cost, measured
-from scissorhands.distributed import rank, started, state
+from scissorhands.distributed import leave, rank, started, state
 from scissorhands.progress import Loop, Progress
 from scissorhands.records import Part, Stored
 
@@ -57,7 +57,7 @@ def main() -> None:
     """Starts itself with 1, 2 and 4 processes, and compares."""
     if len(sys.argv) > 2:
         worker(Path(sys.argv[1]), Path(sys.argv[2]))
-        return
+        leave(0)
     small = quick(__doc__)
     size = {"blocks": 40, "width": 256} if small else {"blocks": 48, "width": 512}
     with tempfile.TemporaryDirectory() as place:

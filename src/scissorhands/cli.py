@@ -32,7 +32,7 @@ from .diffusion.experiment import is_one as about_pipelines
 from .diffusion.judging import Drawn, Judging
 from .diffusion.pipeline import is_pipeline
 from .diffusion.prompts import prompts as read_prompts
-from .distributed import first, rank, started, together
+from .distributed import first, leave, rank, started, together
 from .docs import shown, summary
 from .errors import RunError, ScissorhandsError, did_you_mean
 from .exam import Evaluation
@@ -53,8 +53,19 @@ err = Console(stderr=True, highlight=False, emoji=False, soft_wrap=True)
 
 
 def main() -> None:
-    """The entry point: one line and exit code 2 for a user's mistake, no traceback."""
+    """The entry point."""
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
+    try:
+        _answer()
+    except SystemExit as end:
+        if not isinstance(end.code, int):  # a message, which Python prints
+            raise
+        leave(end.code)
+    leave(0)
+
+
+def _answer() -> None:
+    """Does what is asked; one line and exit code 2 for a user's mistake, no traceback."""
     try:
         with started():
             out.quiet = err.quiet = rank() > 0

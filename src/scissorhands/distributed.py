@@ -12,10 +12,10 @@ import os
 import struct
 import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from datetime import timedelta
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, NoReturn, TypeVar
 from weakref import WeakKeyDictionary, ref
 
 import torch
@@ -73,6 +73,20 @@ def started() -> Iterator[None]:
         raise
     finally:
         dist.destroy_process_group()
+
+
+def leave(code: int) -> NoReturn:
+    """Ends this process; one that was among many without taking Python apart first.
+
+    Its process group has threads that live as long as anything refers to the group, as PyTorch's caches do. Such a
+    thread needs the interpreter to let go of a tensor, and aborts the process if the interpreter is about to end.
+    """
+    if "TORCHELASTIC_RUN_ID" in os.environ and not dist.is_initialized():
+        for text in (sys.stdout, sys.stderr):
+            with suppress(OSError):
+                text.flush()
+        os._exit(code)
+    sys.exit(code)
 
 
 def _give_memory_back() -> None:

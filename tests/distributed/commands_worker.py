@@ -7,7 +7,7 @@ from pathlib import Path
 import torch.distributed as dist
 from commands import Answer, cli
 
-from scissorhands.distributed import rank, started, world_size
+from scissorhands.distributed import leave, rank, started, world_size
 
 
 def main(file: Path) -> None:
@@ -24,3 +24,4 @@ def main(file: Path) -> None:
 
 if __name__ == "__main__":
     main(Path(sys.argv[1]))
+    leave(0)

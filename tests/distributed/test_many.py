@@ -1,8 +1,12 @@
 """Many processes do what one does. They are real ones, which torchrun starts; each start does as much as it can."""
 
 import json
+import os
 import shutil
+import subprocess
+import sys
 from collections.abc import Iterator
+from contextlib import contextmanager
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -373,6 +377,35 @@ def test_a_process_that_dies_ends_the_whole_job_at_once(original: Path) -> None:
 
 def test_a_process_that_hangs_ends_the_whole_job_in_time(original: Path) -> None:
     assert lost(original, "Hangs").seconds < 60
+
+
+@contextmanager
+def busy() -> Iterator[None]:
+    """A machine that has something else to do on every core."""
+    others = [subprocess.Popen([sys.executable, "-c", "while True: pass"]) for _ in range(os.cpu_count() or 1)]
+    try:
+        yield
+    finally:
+        for other in others:
+            other.kill()
+            other.wait()
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="threads are slowed down by Linux's own means")
+def test_a_job_ends_well_though_threads_of_its_process_group_linger() -> None:
+    with busy():
+        ended = torchrun(2, many.HERE / "lingers.py")
+    assert ended.code == 0, ended.err
+    assert "terminate" not in ended.err
+
+
+def test_a_command_ends_without_taking_python_apart(original: Path) -> None:
+    code = "import atexit, runpy; atexit.register(print, 'taken apart'); runpy.run_module('scissorhands')"
+    (original / "command.py").write_text(code)
+    ended = torchrun(2, original / "command.py", "methods")
+    assert ended.code == 0, ended.err
+    assert "scissorhands" in ended.out
+    assert "taken apart" not in ended.out
 
 
 @pytest.fixture(scope="module")

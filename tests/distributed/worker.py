@@ -9,7 +9,7 @@ import outcomes
 import pieces
 import torch
 
-from scissorhands.distributed import rank, started
+from scissorhands.distributed import leave, rank, started
 
 
 def main(folder: Path, *names: str) -> None:
@@ -24,3 +24,4 @@ def main(folder: Path, *names: str) -> None:
 
 if __name__ == "__main__":
     main(Path(sys.argv[1]), *sys.argv[2:])
+    leave(0)

@@ -14,7 +14,7 @@ from safetensors.torch import save_file
 from torch import Tensor
 
 from scissorhands.diffusion.denoising import Denoising
-from scissorhands.distributed import mine, rank, started
+from scissorhands.distributed import leave, mine, rank, started
 
 COUNTS = (8, 5, 2, 1)
 
@@ -55,3 +55,4 @@ def main(file: Path) -> None:
 
 if __name__ == "__main__":
     main(Path(sys.argv[1]))
+    leave(0)

@@ -11,7 +11,7 @@ import many
 import torch
 
 from scissorhands import distributed, runs
-from scissorhands.distributed import rank, spread, started
+from scissorhands.distributed import leave, rank, spread, started
 
 PLACE = Path()  # the folder of the test, set by main
 
@@ -86,3 +86,4 @@ def main(folder: Path, name: str) -> None:
 if __name__ == "__main__":
     for hazard in sys.argv[2:] or HAZARDS:
         main(Path(sys.argv[1]), hazard)
+    leave(0)
