@@ -30,9 +30,9 @@ _THREE = {"epochs": 3, "weight_decay": 0.0}
 _ACROSS = {"erasure": {"parameters": "*attn2*"}}  # cross-attention alone changes
 METHODS: dict[str, dict[str, Any]] = {
     "scissorhands": {
-        "trim": 0.03,
-        "balance": 0.01,
-        "lr": 3e-3,
+        "trim": 0.1,
+        "balance": 0.003,
+        "lr": 2e-3,
         "batch_size": 64,
         "project": [True, False],
         **_THREE,
@@ -40,7 +40,7 @@ METHODS: dict[str, dict[str, Any]] = {
     },
     "salun": {"lr": 3e-3, "order": "sequential", "batch_size": 16, **_THREE, **_ACROSS},
     "esd": {"lr": 1e-4, "steps": 50, "batch_size": 16, "inference": 20},
-    "finetune": {"lr": 3e-3, "batch_size": 64, **_THREE, **_ACROSS},
+    "finetune": {"lr": 2e-3, "batch_size": 64, **_THREE, **_ACROSS},
     "ascent": {"lr": 3e-3, "batch_size": 64, **_THREE, **_ACROSS},
 }
 
