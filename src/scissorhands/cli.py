@@ -32,7 +32,7 @@ from .diffusion.experiment import is_one as about_pipelines
 from .diffusion.judging import Drawn, Judging
 from .diffusion.pipeline import is_pipeline
 from .diffusion.prompts import prompts as read_prompts
-from .distributed import first, leave, rank, started, together
+from .distributed import among_many, first, leave, rank, started, together
 from .docs import shown, summary
 from .errors import RunError, ScissorhandsError, did_you_mean
 from .exam import Evaluation
@@ -54,7 +54,7 @@ err = Console(stderr=True, highlight=False, emoji=False, soft_wrap=True)
 
 def main() -> None:
     """The entry point."""
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
+    signal.signal(signal.SIGTERM, _stop)
     try:
         _answer()
     except SystemExit as end:
@@ -62,6 +62,12 @@ def main() -> None:
             raise
         leave(end.code)
     leave(0)
+
+
+def _stop(*_: Any) -> None:
+    """Answers SIGTERM. torchrun sends one when another process died: an error on its way out is told all the same."""
+    if not (among_many() and sys.exc_info()[1]):
+        sys.exit(143)
 
 
 def _answer() -> None:
@@ -100,6 +106,7 @@ def _say(text: str) -> None:
 
 def _fail(message: str, code: int) -> None:
     if err.quiet:  # if the first process fails alike, it says so, and this one is ended before it can say it too
+        signal.signal(signal.SIGTERM, signal.SIG_DFL)
         time.sleep(3)
         err.quiet = False
     err.print(f"[bold red]error:[/] {_plain(message)}")

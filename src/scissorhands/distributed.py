@@ -48,13 +48,18 @@ _MMAP_THRESHOLD = -3  # the number of this setting in malloc.h: above that size,
 _SKELETONS: "WeakKeyDictionary[nn.Module, nn.Module]" = WeakKeyDictionary()  # sharded models as they were before
 
 
+def among_many() -> bool:
+    """Whether torchrun started this process."""
+    return "TORCHELASTIC_RUN_ID" in os.environ
+
+
 @contextmanager
 def started() -> Iterator[None]:
     """Joins the processes that torchrun started, inside the block; alone, does nothing.
 
     A process that dies or hangs becomes a LostError in all others, within the time that $SCISSORHANDS_TIMEOUT allows.
     """
-    if "TORCHELASTIC_RUN_ID" not in os.environ or dist.is_initialized():
+    if not among_many() or dist.is_initialized():
         yield
         return
     backend = "cpu:gloo,cuda:nccl" if torch.cuda.is_available() else "gloo"
@@ -81,7 +86,7 @@ def leave(code: int) -> NoReturn:
     Its process group has threads that live as long as anything refers to the group, as PyTorch's caches do. Such a
     thread needs the interpreter to let go of a tensor, and aborts the process if the interpreter is about to end.
     """
-    if "TORCHELASTIC_RUN_ID" in os.environ and not dist.is_initialized():
+    if among_many() and not dist.is_initialized():
         for text in (sys.stdout, sys.stderr):
             with suppress(OSError):
                 text.flush()
