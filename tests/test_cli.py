@@ -17,6 +17,7 @@ import torch
 from commands import cli, done
 
 from scissorhands import models, runs
+from scissorhands.cli import _stop
 from scissorhands.data import held_out
 from scissorhands.diffusion.esd import ErasedDiffusion
 from scissorhands.evaluate import Scores
@@ -570,3 +571,20 @@ def _wait_for_training(child: subprocess.Popen[str], folder: Path) -> None:
         assert child.poll() is None, "it ended before it was interrupted"
         assert time.monotonic() < end, "it did not start to train"
         time.sleep(0.05)
+
+
+def test_a_signal_ends_a_command_unless_torchrun_sends_it_while_an_error_is_on_its_way(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def stopped_in_an_error() -> None:
+        try:
+            raise OSError
+        except OSError:
+            _stop()
+
+    with pytest.raises(SystemExit, match="143"):
+        stopped_in_an_error()
+    monkeypatch.setenv("TORCHELASTIC_RUN_ID", "1")
+    stopped_in_an_error()
+    with pytest.raises(SystemExit, match="143"):
+        _stop()
