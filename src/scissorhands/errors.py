@@ -33,6 +33,14 @@ class RunError(ScissorhandsError):
     """A run folder cannot be read or written."""
 
 
+class ReadError(RunError):
+    """A file cannot be read, or holds something else than it should."""
+
+
+class WriteError(RunError):
+    """A file cannot be written."""
+
+
 class StoppedError(ScissorhandsError):
     """The user or the system stopped it, and it can go on."""
 

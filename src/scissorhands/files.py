@@ -1,0 +1,155 @@
+"""Files: read with care, written by rename, and private where they hold what somebody may want forgotten."""
+
+import errno
+import json
+import os
+import stat
+import tempfile
+import tomllib
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import Any, TypeVar
+
+from platformdirs import user_cache_path
+from safetensors import SafetensorError
+from safetensors.torch import load_file, save_file
+from torch import Tensor
+
+from .errors import FailedError, ReadError, WriteError
+
+T = TypeVar("T")
+
+FULL = (errno.ENOSPC, errno.EDQUOT)
+_MOST = 256 << 20  # bytes of a text file; a larger one is not what it should be
+
+
+def require_regular(path: Path) -> None:
+    """Refuse what is not a regular file: reading a FIFO waits for ever, and a device has no end."""
+    try:
+        kind = path.stat().st_mode
+    except (OSError, ValueError) as error:
+        raise ReadError(f"{path} cannot be read: {_reason(error)}.") from None
+    if not stat.S_ISREG(kind):
+        raise ReadError(f"{path} cannot be read: it is not a regular file.")
+
+
+def read_bytes(path: Path, most: int = _MOST) -> bytes:
+    """Read a regular file of at most so many bytes."""
+    require_regular(path)
+    try:
+        with path.open("rb") as file:
+            content = file.read(most + 1)
+    except OSError as error:
+        raise ReadError(f"{path} cannot be read: {_reason(error)}.") from None
+    if len(content) > most:
+        raise ReadError(f"{path} cannot be read: it has more than {most:,} bytes.")
+    return content
+
+
+def read_text(path: Path, most: int = _MOST) -> str:
+    """Read a text file in UTF-8."""
+    try:
+        return read_bytes(path, most).decode("utf-8-sig")
+    except UnicodeDecodeError:
+        raise ReadError(f"{path} cannot be read: it is no text in UTF-8.") from None
+
+
+def read_toml(path: Path) -> dict[str, Any]:
+    """Read a TOML file."""
+    try:
+        return tomllib.loads(read_text(path))
+    except (ValueError, RecursionError) as error:
+        raise ReadError(f"{path} cannot be read as TOML: {_reason(error)}.") from None
+
+
+def read_json(path: Path, kind: type[T]) -> T:
+    """Read a JSON file whose content is of this kind, such as `dict`."""
+    try:
+        content = json.loads(read_text(path))
+    except (ValueError, RecursionError) as error:
+        raise ReadError(f"{path} cannot be read as JSON: {_reason(error)}.") from None
+    if not isinstance(content, kind):
+        raise ReadError(f"{path} cannot be read: it holds no JSON {'object' if kind is dict else kind.__name__}.")
+    return content
+
+
+def read_tensors(path: Path) -> dict[str, Tensor]:
+    """Read a safetensors file into memory of its own.
+
+    The file is mapped, and what is mapped need not be aligned: sums over it may be taken in another order, and differ
+    in their last bits.
+    """
+    require_regular(path)
+    try:
+        return {name: value.clone() for name, value in load_file(path).items()}
+    except (OSError, SafetensorError, ValueError, KeyError, TypeError, RuntimeError) as error:
+        raise ReadError(f"{path} cannot be read: {_reason(error)}.") from None
+
+
+@contextmanager
+def replacing(path: Path, *, private: bool = False) -> Iterator[Path]:
+    """Give a path to write to, which takes the place of `path` when the block ends, so that a file is whole or absent.
+
+    A link, a device or a folder is not replaced. A private file is readable by its owner only.
+    """
+    if path.is_symlink() or (path.exists() and not path.is_file()):
+        raise WriteError(f"cannot write {path}: it is not a regular file, and only such a one is replaced.")
+    part = path.with_name(f".{path.name}.{os.getpid()}")
+    try:
+        yield part
+        if private:
+            part.chmod(0o600)
+        part.replace(path)
+    except (OSError, SafetensorError) as error:
+        full = getattr(error, "errno", None) in FULL or any(f"os error {number}" in str(error) for number in FULL)
+        if full:
+            raise FailedError(f"the disk under {path.parent} is full; {path.name} was not written.") from None
+        raise WriteError(f"cannot write {path}: {_reason(error)}.") from None
+    finally:
+        with suppress(OSError):
+            part.unlink(missing_ok=True)
+
+
+def write_text(path: Path, content: str, *, private: bool = False) -> None:
+    """Write a text file, by rename."""
+    with replacing(path, private=private) as part:
+        part.touch(mode=0o600 if private else 0o666)
+        part.write_text(content, encoding="utf-8")
+
+
+def write_tensors(path: Path, tensors: Mapping[str, Tensor], *, private: bool = False) -> None:
+    """Write a safetensors file, by rename."""
+    with replacing(path, private=private) as part:
+        part.touch(mode=0o600 if private else 0o666)
+        save_file({name: value.detach().cpu().contiguous() for name, value in tensors.items()}, part)
+
+
+def cache(room: str) -> Path:
+    """Return a folder of the cache, readable by its owner only: under $SCISSORHANDS_CACHE or the user's cache folder.
+
+    It is made when it is first used. Where that fails, the path is returned all the same, and writing says why.
+    """
+    given = os.environ.get("SCISSORHANDS_CACHE")
+    with suppress(RuntimeError):  # the home of nobody
+        given = given and str(Path(given).expanduser())
+    root = Path(given) if given else user_cache_path("scissorhands")
+    if not root.is_absolute() and not given:  # a user without a home
+        root = Path(tempfile.gettempdir()) / f"scissorhands-{os.getuid()}"
+    with suppress(OSError):
+        private_folder(root / room)
+    return root / room
+
+
+def private_folder(folder: Path) -> None:
+    """Make a folder that only its owner can look into."""
+    folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+    folder.chmod(0o700)
+
+
+def _reason(error: Exception) -> str:
+    """Say in a few words what went wrong."""
+    if isinstance(error, RecursionError):
+        return "it is nested too deeply"
+    said = getattr(error, "strerror", None) or next(iter(str(error).strip().splitlines()), type(error).__name__)
+    return str(said).rstrip(".")

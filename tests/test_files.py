@@ -1,0 +1,92 @@
+"""Files: what cannot be read is refused in one line; what is written is whole, regular and, where asked, private."""
+
+import os
+import stat
+from pathlib import Path
+
+import pytest
+import torch
+from safetensors.torch import save_file
+
+from scissorhands import files
+from scissorhands.errors import ReadError, WriteError
+
+
+def test_a_fifo_is_refused_instead_of_waited_for(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "pipe")
+    with pytest.raises(ReadError, match="not a regular file"):
+        files.read_text(tmp_path / "pipe")
+
+
+@pytest.mark.parametrize("content", [b"[" * 100_000, b"\xff\xfe", b"{", b"[1]", b"1" * 5000])
+def test_what_is_no_json_object_is_refused_in_one_line(content: bytes, tmp_path: Path) -> None:
+    (tmp_path / "a.json").write_bytes(content)
+    with pytest.raises(ReadError) as refused:
+        files.read_json(tmp_path / "a.json", dict)
+    assert "\n" not in str(refused.value)
+
+
+@pytest.mark.parametrize("content", ["a = " + "[" * 10_000, "a = 1\na = 2", "=", "a = 1e999999\nb"])
+def test_what_is_no_toml_is_refused_in_one_line(content: str, tmp_path: Path) -> None:
+    (tmp_path / "a.toml").write_text(content)
+    with pytest.raises(ReadError):
+        files.read_toml(tmp_path / "a.toml")
+
+
+def test_a_file_above_the_bound_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "a.txt").write_text("12345")
+    assert files.read_text(tmp_path / "a.txt", most=5) == "12345"
+    with pytest.raises(ReadError, match="more than 4 bytes"):
+        files.read_text(tmp_path / "a.txt", most=4)
+
+
+def test_tensors_are_read_into_memory_that_is_aligned(tmp_path: Path) -> None:
+    """A header of a length that is no multiple of 8 leaves what follows it misaligned in the mapped file."""
+    save_file({"a": torch.arange(64.0), "b": torch.zeros(3, dtype=torch.uint8)}, tmp_path / "plain")
+    raw = (tmp_path / "plain").read_bytes()
+    length = int.from_bytes(raw[:8], "little")
+    header = raw[8 : 8 + length].rstrip() + b" " * 3
+    (tmp_path / "odd").write_bytes((len(header)).to_bytes(8, "little") + header + raw[8 + length :])
+    read = files.read_tensors(tmp_path / "odd")["a"]
+    assert read.data_ptr() % 32 == 0
+    assert torch.equal(read, torch.arange(64.0))
+
+
+def test_only_a_regular_file_is_replaced(tmp_path: Path) -> None:
+    (tmp_path / "precious").write_text("keep")
+    (tmp_path / "link").symlink_to(tmp_path / "precious")
+    with pytest.raises(WriteError, match="not a regular file"):
+        files.write_text(tmp_path / "link", "gone")
+    with pytest.raises(WriteError, match="not a regular file"):
+        files.write_text(Path("/dev/null"), "gone")
+    assert (tmp_path / "precious").read_text() == "keep"
+    assert Path("/dev/null").is_char_device()
+
+
+def test_what_is_private_is_readable_by_its_owner_only(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    files.write_text(tmp_path / "ids.txt", "1\n", private=True)
+    files.write_tensors(tmp_path / "x.safetensors", {"x": torch.zeros(1)}, private=True)
+    for name in ("ids.txt", "x.safetensors"):
+        assert stat.S_IMODE((tmp_path / name).stat().st_mode) == 0o600
+    monkeypatch.setenv("SCISSORHANDS_CACHE", str(tmp_path / "cache"))
+    assert stat.S_IMODE(files.cache("images").stat().st_mode) == 0o700
+
+
+def test_an_empty_setting_of_the_cache_is_like_none(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("SCISSORHANDS_CACHE", "")
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "home"))
+    assert files.cache("images") == tmp_path / "home" / "scissorhands" / "images"
+
+
+def test_a_failed_write_leaves_the_old_file(tmp_path: Path) -> None:
+    files.write_text(tmp_path / "a.txt", "old")
+
+    def broken() -> None:
+        with files.replacing(tmp_path / "a.txt") as part:
+            part.write_text("half")
+            raise OSError(5, "broken")
+
+    with pytest.raises(WriteError, match="broken"):
+        broken()
+    assert [path.name for path in tmp_path.iterdir()] == ["a.txt"]
+    assert (tmp_path / "a.txt").read_text() == "old"
