@@ -17,12 +17,12 @@ from typing import Any, NamedTuple
 import pytest
 import torch
 from safetensors import SafetensorError
-from safetensors.torch import save_file
+from safetensors.torch import load_file, save_file
 from torch import Tensor, nn
 from torch.utils.data import Dataset, TensorDataset
 
 import scissorhands as sh
-from scissorhands import progress, randomness
+from scissorhands import files, progress, randomness
 from scissorhands.distributed import state
 from scissorhands.errors import RunError, StoppedError
 from scissorhands.images import augmentation
@@ -194,6 +194,33 @@ def test_a_run_may_be_stopped_at_any_step(method: sh.Method, tmp_path: Path) -> 
     for event in random.Random(1).sample(range(1, events + 1), min(4, events)):
         stopped_at(method, tmp_path / str(event), event)
         assert attempt(method, tmp_path / str(event)) == expected
+
+
+def misaligned(value: Tensor, by: int) -> Tensor:
+    """The same values in memory that starts so many elements after an aligned address, as in a mapped file."""
+    room = torch.empty(value.numel() + by, dtype=value.dtype)[by:]
+    return room.copy_(value.reshape(-1)).reshape(value.shape)
+
+
+@pytest.mark.parametrize("by", [1, 3, 5])
+@pytest.mark.parametrize("name", ["scissorhands guarded by the epoch", "influence", "finetune"])
+def test_where_a_checkpoint_lies_in_memory_changes_nothing(
+    name: str, by: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    method = quick(METHODS["influence"], iterations=12) if name == "influence" else EVERY[name]
+    restore = Loop.restore
+    places: list[int] = []
+
+    def noting(loop: Loop, path: Path, about: Mapping[str, Any]) -> None:
+        restore(loop, path, about)
+        places.extend(value.data_ptr() % 16 for value in loop.memory.values())
+
+    def patch() -> None:
+        monkeypatch.setattr(files, "load_file", lambda path: {k: misaligned(v, by) for k, v in load_file(path).items()})
+        monkeypatch.setattr(Loop, "restore", noting)
+
+    assert control(method, tmp_path, patch)
+    assert name == "finetune" or (places and not any(places))
 
 
 def test_checkpoints_change_nothing(tmp_path: Path) -> None:

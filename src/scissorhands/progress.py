@@ -20,12 +20,13 @@ from typing import Any, Protocol, TypeVar
 
 import torch
 from safetensors import SafetensorError
-from safetensors.torch import load_file, save_file
+from safetensors.torch import save_file
 from torch import Tensor, nn
 
 from . import randomness
 from .distributed import first, rank, state, together, total, world_size
-from .errors import RunError, StoppedError
+from .errors import ReadError, RunError, StoppedError
+from .files import read_json, read_tensors
 
 T = TypeVar("T")
 
@@ -226,10 +227,7 @@ class Loop:
         if about["phase"] != self.phase or about["world_size"] != world_size():
             begun = f"in the phase '{about['phase']}' with {about['world_size']} processes"
             raise RunError(f"{path} was written {begun}, and here is '{self.phase}' with {world_size()}.")
-        try:
-            kept = load_file(path / f"{rank()}.safetensors")
-        except (OSError, SafetensorError) as error:
-            raise RunError(f"{path} cannot be read: {error}") from None
+        kept = read_tensors(path / f"{rank()}.safetensors")
         try:
             self._take(kept, about)
         except (KeyError, TypeError, ValueError, RuntimeError) as error:
@@ -259,8 +257,8 @@ def _found(folder: Path) -> dict[int, tuple[Path, dict[str, Any]]]:
         if path.suffix == PART or not (path / ABOUT).exists():
             continue
         try:
-            about = json.loads((path / ABOUT).read_text())
-        except (OSError, ValueError):
+            about: Any = read_json(path / ABOUT, object)
+        except ReadError:
             continue
         try:
             [about["phase"], *(float(about[name]) for name in _KNOWN[1:])]
