@@ -357,7 +357,8 @@ def test_a_shadow_model_learns_and_forgets_half_of_the_pool(exam: Exam) -> None:
     for lesson, drawn in zip(lessons, found["shadows_trained"], strict=True):
         assert torch.equal(lesson.forget.records.fetch(lesson.forget.ids)[0], pool[drawn])
         assert torch.equal(lesson.retain.records.fetch(lesson.retain.ids)[0], retain.records.fetch(retain.ids)[0])
-        assert lesson.unseen is None
+        assert lesson.unseen is not None
+        assert torch.equal(lesson.unseen.records.fetch(lesson.unseen.ids)[0], pool[~drawn])
     assert len({lesson.seed for lesson in lessons}) == 3
 
 

@@ -69,7 +69,8 @@ def test_what_is_private_is_readable_by_its_owner_only(tmp_path: Path, monkeypat
     for name in ("ids.txt", "x.safetensors"):
         assert stat.S_IMODE((tmp_path / name).stat().st_mode) == 0o600
     monkeypatch.setenv("SCISSORHANDS_CACHE", str(tmp_path / "cache"))
-    assert stat.S_IMODE(files.cache("images").stat().st_mode) == 0o700
+    files.private_folder(files.cache("images"))
+    assert stat.S_IMODE((tmp_path / "cache" / "images").stat().st_mode) == 0o700
 
 
 def test_an_empty_setting_of_the_cache_is_like_none(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

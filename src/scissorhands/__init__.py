@@ -1,5 +1,6 @@
 """Makes a trained PyTorch model forget chosen training data, and measures how well it forgot."""
 
+from .damage import DamageWarning, GuessWarning
 from .data import Split, split
 from .errors import ScissorhandsError
 from .evaluate import Scores, evaluate
@@ -26,10 +27,12 @@ from .train import Training
 __all__ = [
     "BoundaryExpand",
     "BoundaryShrink",
+    "DamageWarning",
     "Evaluation",
     "FineTune",
     "Forget",
     "GradientAscent",
+    "GuessWarning",
     "InfluenceUnlearning",
     "L1Sparse",
     "Method",

@@ -201,23 +201,24 @@ def _shadow_draws(exam: Exam) -> Tensor:
     return trained
 
 
-def _lessons(exam: Exam, draws: Tensor) -> tuple[list[Part], list[Part]]:
-    """For each shadow model, all records to train on, and the places of those to forget among them."""
+def _lessons(exam: Exam, draws: Tensor) -> tuple[list[Part], list[Part], list[Part]]:
+    """For each shadow model its records: those to train on, of these those to forget, and those it never sees."""
     everything = Joined(exam.split.retain, exam.split.forget, exam.split.others)
     retained = torch.arange(len(exam.split.retain))
     pool = len(retained) + torch.arange(draws.shape[1])
     lessons = [Part(everything, torch.cat([retained, pool[drawn]])) for drawn in draws]
-    return lessons, [Part(everything, pool[drawn]) for drawn in draws]
+    forgets, unseen = ([Part(everything, pool[some]) for some in chosen] for chosen in (draws, ~draws))
+    return lessons, forgets, unseen
 
 
 def _shadows(exam: Exam, log: Log) -> dict[str, Any]:
     draws = _shadow_draws(exam)
-    lessons, forgets = _lessons(exam, draws)
+    lessons, forgets, unseen = _lessons(exam, draws)
     sure = []
     for seed, shadow in enumerate(exam.taught("shadow").trained(lessons, log)):
         if exam.method:
             retain = replace(lessons[seed], ids=torch.arange(len(exam.split.retain)))
-            problem = replace(exam.problem, forget=forgets[seed], retain=retain, unseen=None, seed=seed)
+            problem = replace(exam.problem, forget=forgets[seed], retain=retain, unseen=unseen[seed], seed=seed)
             exam.method.scrub(shadow, problem, log)
         said = predict(shadow, _pool(exam))
         sure.append(sureness(said.logits, said.labels))
@@ -225,7 +226,7 @@ def _shadows(exam: Exam, log: Log) -> dict[str, Any]:
 
 
 def _shadows_seconds(exam: Exam, pace: Pace) -> float:
-    lessons, _ = _lessons(exam, _shadow_draws(exam))
+    lessons, *_ = _lessons(exam, _shadow_draws(exam))
     teacher = exam.taught("shadow")
     each = pace.step * teacher.training.epochs * _steps(exam, len(lessons[0]))
     return each * teacher.missing(lessons) + exam.settings.shadows * exam.seconds

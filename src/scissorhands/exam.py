@@ -2,6 +2,7 @@
 
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 
 from torch import nn
@@ -9,6 +10,7 @@ from torch import nn
 from .data import Split
 from .distributed import copied
 from .errors import SettingError
+from .files import cache
 from .methods.method import Method
 from .modes import training
 from .predict import predict
@@ -50,8 +52,9 @@ class Exam:
 
     @property
     def problem(self) -> Problem:
-        """The problem as evaluation sees it."""
-        return self.split.problem(seed=SEED, augment=self.teacher.augment if self.teacher else None)
+        """The problem as evaluation sees it; what becomes of shadow models harms nobody."""
+        found = self.split.problem(seed=SEED, augment=self.teacher.augment if self.teacher else None)
+        return replace(found, watch=False)
 
     @property
     def batch_size(self) -> int:
@@ -62,7 +65,15 @@ class Exam:
         """The teacher for one purpose, refused where it is not known how the model was trained."""
         if self.teacher is None:
             raise SettingError("it is not known how the model was trained, so no other can be: say how (--train).")
-        return replace(self.teacher, seed=key(SEED, purpose))
+        folder = cache("shadows") if self.teacher.folder and purpose == "shadow" else self.teacher.folder
+        return replace(self.teacher, seed=key(SEED, purpose), folder=folder)
+
+
+def discard_shadows() -> None:
+    """Remove the shadow models that are kept, since they were trained on records that are to be forgotten."""
+    for file in cache("shadows").glob("*"):
+        with suppress(OSError):
+            file.unlink()
 
 
 @dataclass(frozen=True)

@@ -126,9 +126,9 @@ def write_tensors(path: Path, tensors: Mapping[str, Tensor], *, private: bool = 
 
 
 def cache(room: str) -> Path:
-    """Return a folder of the cache, readable by its owner only: under $SCISSORHANDS_CACHE or the user's cache folder.
+    """Return the path of a folder of the cache: under $SCISSORHANDS_CACHE or the user's cache folder.
 
-    It is made when it is first used. Where that fails, the path is returned all the same, and writing says why.
+    Who writes there makes it first, with `private_folder`.
     """
     given = os.environ.get("SCISSORHANDS_CACHE")
     with suppress(RuntimeError):  # the home of nobody
@@ -136,8 +136,6 @@ def cache(room: str) -> Path:
     root = Path(given) if given else user_cache_path("scissorhands")
     if not root.is_absolute() and not given:  # a user without a home
         root = Path(tempfile.gettempdir()) / f"scissorhands-{os.getuid()}"
-    with suppress(OSError):
-        private_folder(root / room)
     return root / room
 
 

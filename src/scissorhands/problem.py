@@ -41,9 +41,9 @@ class Problem:
     """What to forget, what to retain, and the loss that says how well the model does on a batch of either.
 
     `loss` is a mean over the batch. `unseen` are records that the model was never trained on, where there are any.
-    `augment` changes each record by itself; `progress` is how far the run is; `optimiser` is `sgd` or
-    `adam`. Of many processes each has a share of
-    every batch, and the loss is over all.
+    `augment` changes each record by itself; `progress` is how far the run is; `optimiser` is `sgd` or `adam`. With
+    `watch`, a method measures the damage that it does, and warns of it. Of many processes each has a share of every
+    batch, and the loss is over all.
     """
 
     forget: Part
@@ -54,9 +54,15 @@ class Problem:
     augment: Augment | None = None
     progress: Progress = field(default_factory=Progress)
     optimiser: str = "sgd"
+    watch: bool = True
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "loss", over_all(self.loss))
+
+    @property
+    def classifies(self) -> bool:
+        """Whether the loss is that of a classifier, so that a record is right or wrong."""
+        return getattr(self.loss, "loss", self.loss) is cross_entropy
 
     def batches(self, part: Part, size: int, *purpose: str | int) -> Iterator[Batch]:
         """One shuffled pass over the part, augmented; its order depends on the seed and the purpose alone.

@@ -45,6 +45,21 @@ def guard(repair: Gradients, forget: Gradients, balance: float) -> float:
     return max(balance, overlap(repair, forget))
 
 
+def bounded(balance: float, repair: Gradients, forget: Gradients) -> float:
+    """λ, or less where it would push more than half as hard as the repair pulls: so the step still repairs.
+
+    With c‖f‖ ≤ ‖r‖ / 2, the step r − c·f has ⟨r − c·f, r⟩ ≥ ‖r‖² / 2. The published λ has no such bound: the gradient
+    of a loss that is pushed up grows with it, and in the end destroys the network.
+
+    >>> bounded(0.5, [torch.tensor([3.0, 4.0])], [torch.tensor([2.0, 0.0])])  # a push of 1, half of 5 is more
+    0.5
+    >>> bounded(0.5, [torch.tensor([3.0, 4.0])], [torch.tensor([10.0, 0.0])])
+    0.25
+    """
+    square = inner(forget, forget).item()
+    return min(balance, (inner(repair, repair).item() / square) ** 0.5 / 2) if square > 0 else balance
+
+
 def subtract_(gradient: list[Tensor], amount: float, other: Gradients) -> None:
     """Takes `amount` times `other` out of `gradient`, in place."""
     torch._foreach_add_(gradient, list(other), alpha=-amount)

@@ -38,6 +38,7 @@ OTHER: Settings = {
     "balance": 0.7,
     "project": False,
     "guard": "epoch",
+    "bounded": False,
     "gamma": 0.01,
     "salient": 0.1,
     "order": "sequential",
@@ -129,7 +130,8 @@ def walks_the_data_as_it_says(
             return super().fetch(ids)
 
     spy = Spy(records, records.labels)
-    watched = replace(problem, forget=replace(problem.forget, records=spy), retain=replace(problem.retain, records=spy))
+    parts = {name: replace(getattr(problem, name), records=spy) for name in ("forget", "retain")}
+    watched = replace(problem, **parts, watch=False)
     settings: Settings = {"guard": "epoch", "project": False} if has(kind, "guard") else {}
     settings |= {"epochs": 3} if has(kind, "epochs") else {"iterations": 0}
     quick(kind, **settings).scrub(build(), watched)

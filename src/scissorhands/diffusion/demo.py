@@ -33,7 +33,7 @@ METHODS: dict[str, dict[str, Any]] = {
         "trim": 0.1,
         "balance": 0.003,
         "lr": 2e-3,
-        "batch_size": 64,
+        "bounded": False,
         "project": [True, False],
         **_THREE,
         **_ACROSS,

@@ -2,20 +2,30 @@
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import Any, ClassVar
 
 from torch import nn
 
+from ..damage import watched
 from ..problem import Log, Problem, ignore
 from ..settings import Settings
 
 
 @dataclass(frozen=True, kw_only=True)
 class Method(Settings, ABC):
-    """Makes a model forget. A subclass holds settings and no state; the first line of its docstring introduces it."""
+    """Makes a model forget. A subclass holds settings and no state; the first line of its docstring introduces it.
+
+    Every `scrub` warns with a DamageWarning if it leaves a model that does worse on what it should have kept.
+    """
 
     paper: ClassVar[str] = ""
     copies: ClassVar[int] = 3  # the most memory it takes besides the model itself, in sizes of the model
+    judged_on: ClassVar[tuple[str, ...]] = ("retain", "unseen", "test")  # data on which the model must not get worse
+
+    def __init_subclass__(cls, **more: Any) -> None:
+        super().__init_subclass__(**more)
+        if "scrub" in vars(cls):
+            cls.scrub = watched(cls.scrub)  # type: ignore[method-assign]
 
     @abstractmethod
     def scrub(self, model: nn.Module, problem: Problem, log: Log = ignore) -> None:

@@ -1,19 +1,20 @@
 """Scissorhands: trim by connection sensitivity, repair by a projected gradient."""
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import chain
 from itertools import count as count_from
 from typing import ClassVar
 
+import torch
 from torch import Tensor, nn
 
 from ..distributed import stream
 from ..modes import able_to_train, still_statistics, training
 from ..problem import Log, Problem, ignore, select, trainable
-from ..projection import guard, overlap, subtract_
+from ..projection import bounded, guard, overlap, subtract_
 from ..randomness import seeded
-from ..records import Batch
+from ..records import Batch, Part
 from ..reinit import INITS, reinitialise, without_norms
 from ..saliency import SALIENCY, gradients, mean_gradient, top_share
 from ..settings import (
@@ -32,6 +33,8 @@ from ..settings import (
 from ..train import Descent, finite
 from .method import Method
 
+_STEPS, _ENOUGH = 10, "the loss on unseen records"  # it is measured every so many steps
+
 
 @dataclass(frozen=True, kw_only=True)
 class Scissorhands(Method):
@@ -46,13 +49,16 @@ class Scissorhands(Method):
     init: str = setting("uniform", one_of(*INITS), "how weights are drawn anew")
     where: str = setting("*", patterns, "which parameters may be trimmed")
     balance: float = setting(0.05, non_negative, "weight of the forget loss in the repair, the paper's λ")
-    project: bool = setting(True, switch, "keep the repair from lowering the forget loss")
+    project: bool = setting(True, switch, "take out of each gradient what would lower the forget loss")
     guard: str = setting(
         "step", one_of("step", "epoch"), "what guards: a fresh gradient at each step, or one per epoch"
     )
+    bounded: bool = setting(
+        True, switch, "rest where the forget loss is above that of unseen records, and push half as hard as the repair"
+    )
     epochs: int = setting(10, count, "passes over the retained data")
     lr: float = setting(5e-3, positive, "learning rate")
-    batch_size: int = setting(256, at_least_one, "records of each kind in a step")
+    batch_size: int = setting(64, at_least_one, "records of each kind in a step")
     momentum: float = setting(0.9, below_one, "momentum of the gradient")
     weight_decay: float = setting(5e-4, non_negative, "pull of every weight towards zero")
 
@@ -74,21 +80,42 @@ class Scissorhands(Method):
         settings = {"lr": self.lr, "momentum": self.momentum, "weight_decay": self.weight_decay}
         descent = Descent(parameters.values(), **settings, kind=problem.optimiser)
         steps = self.epochs * problem.steps(problem.retain, self.batch_size)
+        peers = self._peers(problem)
         loop = problem.progress.loop("repair", model, descent)
         for epoch in loop.epochs(self.epochs):
             if loop.within == 0:
-                loop.memory = self._reference(model, problem)
-            reference = [loop.memory[name] for name in parameters if loop.memory]
+                loop.memory |= self._reference(model, problem)
+            reference = [loop.memory[name] for name in parameters if name in loop.memory]
             with training(model), seeded(problem.seed, "repair", epoch, *stream()):
                 for keep, drop in loop.rest(self._pairs(problem, epoch)):
+                    if peers and loop.done % _STEPS == 0:
+                        loop.memory[_ENOUGH] = self._unseen_loss(model, problem, peers, loop.done)
                     with able_to_train(model, keep):
                         loss = problem.loss(model, keep)
                     gradient = gradients(loss, parameters)
                     if drop is not None:
-                        self._guard(gradient, self._forget_gradient(model, problem, drop), reference)
+                        known, forget = self._forget_gradient(model, problem, drop)
+                        if not peers or known < loop.memory[_ENOUGH]:
+                            self._guard(gradient, forget, reference)
                     descent.step(gradient)
                     event = {"phase": "repair", "epoch": epoch, "step": loop.done + 1, "steps": steps}
                     log(event | {"loss": finite(loss)})
+
+    def _peers(self, problem: Problem) -> Part | None:
+        """The unseen records of the classes that are forgotten: their loss is where forgetting is enough.
+
+        There are none for a class that is forgotten whole: of that a model should know nothing.
+        """
+        if not self.bounded or problem.unseen is None:
+            return None
+        alike = torch.isin(problem.unseen.labels, problem.forget.labels)
+        return replace(problem.unseen, ids=problem.unseen.ids[alike]) if alike.any() else None
+
+    def _unseen_loss(self, model: nn.Module, problem: Problem, peers: Part, step: int) -> Tensor:
+        """The loss on a batch of unseen records, measured as that on forget data is."""
+        batch = next(problem.batches(peers, self.batch_size, "unseen", step))
+        with torch.no_grad(), able_to_train(model, batch), still_statistics(model):
+            return problem.loss(model, batch).detach()
 
     def _pairs(self, problem: Problem, epoch: int) -> Iterator[tuple[Batch, Batch | None]]:
         """One pass over the retained data, each batch with one to forget.
@@ -103,10 +130,11 @@ class Scissorhands(Method):
         for keep in problem.batches(problem.retain, self.batch_size, "retain", epoch):
             yield keep, next(drops, None)
 
-    def _forget_gradient(self, model: nn.Module, problem: Problem, drop: Batch) -> list[Tensor]:
-        """The gradient on forget data, which leaves no trace in running statistics."""
+    def _forget_gradient(self, model: nn.Module, problem: Problem, drop: Batch) -> tuple[Tensor, list[Tensor]]:
+        """The loss on forget data and its gradient, which leave no trace in running statistics."""
         with able_to_train(model, drop), still_statistics(model):
-            return gradients(problem.loss(model, drop), trainable(model))
+            loss = problem.loss(model, drop)
+            return loss.detach(), gradients(loss, trainable(model))
 
     def _reference(self, model: nn.Module, problem: Problem) -> dict[str, Tensor]:
         """The gradient that guards a whole epoch, where it is asked for."""
@@ -116,9 +144,10 @@ class Scissorhands(Method):
 
     def _guard(self, gradient: list[Tensor], forget: list[Tensor], reference: list[Tensor]) -> None:
         """Turns the gradient on retained data into the guarded one, in place (equations 3 to 5)."""
+        balance = bounded(self.balance, gradient, forget) if self.bounded else self.balance
         if self.project and not reference:
-            subtract_(gradient, guard(gradient, forget, self.balance), forget)
+            subtract_(gradient, guard(gradient, forget, balance), forget)
             return
-        subtract_(gradient, self.balance, forget)
+        subtract_(gradient, balance, forget)
         if reference:
             subtract_(gradient, max(0.0, overlap(gradient, reference)), reference)
