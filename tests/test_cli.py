@@ -263,7 +263,7 @@ def test_training_writes_a_whole_run(trained: Path) -> None:
 
 def test_scrubbing_with_scissorhands_forgets_and_logs_every_step(trained: Path, tmp_path: Path) -> None:
     answer = done(f"scrub {trained} --forget class:3 --set epochs=1 --set guard=epoch -o {tmp_path}/out")
-    assert re.fullmatch(r"warning: accuracy on the retained data fell from [\d.]+ to [\d.]+: .*\n", answer.err)
+    assert (answer.code, answer.err) == (0, "")
     assert "scissorhands" in answer.out
     assert "Acc forget" in answer.out
     run = runs.read(tmp_path / "out")

@@ -17,9 +17,10 @@ from .evidence import Step, computable, plan, still_good, wanted
 from .exam import Evaluation, Exam
 from .forget import Forget
 from .huggingface import HuggingFaceClassifier
-from .jobs import Subject
+from .jobs import Subject, matched
 from .methods import find
 from .metrics import Evidence
+from .models import Blueprint
 from .problem import Log, ignore
 from .records import Records
 from .runs import Run
@@ -89,8 +90,8 @@ class Audit:
         record = self.run.record
         if record["verb"] == "train":
             raise RunError(f"{self.run.folder} was trained and has nothing to forget yet: say what with --forget.")
-        data = Source.make(record["data"]).load()
-        model = self._model()
+        model, blueprint = self._model()
+        data = matched(Source.make(record["data"]).load(), blueprint, str(record["split"].get("labels", "")))
         models.require_fit(model, data.train)
         settings = self._settings()
         known = settings.pop("training")
@@ -109,29 +110,29 @@ class Audit:
             before if scrubbed or self.run.method == "original" else None,
         )
 
-    def _model(self) -> nn.Module:
-        """The model that the run made, or that it scored."""
+    def _model(self) -> tuple[nn.Module, Blueprint]:
+        """The model that the run made, or that it scored, and how it is built."""
         own = self.run.folder / "model"
         if own.is_dir():
-            return models.load(own, self.factory, self.device)[0]
-        scored, model = self.run.record["model"].get("weights"), self._before()
-        if scored and scored != models.fingerprint(model):
+            return models.load(own, self.factory, self.device)
+        scored, subject = self.run.record["model"].get("weights"), self._before()
+        if scored and scored != models.fingerprint(subject.model):
             raise ModelError(f"the model that {self.run.folder} scored has changed since: score it again.")
-        return model
+        return subject.model, subject.blueprint
 
-    def _before(self) -> nn.Module:
+    def _before(self) -> Subject:
         """The model as it was before the run."""
         source = str(self.run.record["model"]["source"])
         there = self.run.folder / source
         if source.startswith("..") and not there.exists():
             raise ModelError(f"{self.run.folder} was made from {source}, which is not there any more.")
-        return Subject.load(str(there) if there.exists() else source, self.factory, self.device).model
+        return Subject.load(str(there) if there.exists() else source, self.factory, self.device)
 
     def _draw(self, exam: Exam) -> dict[str, str]:
         """Draws where the model looked before and looks now, and says why where that is not possible."""
         parts = {name: part for name, part in exam.split.parts().items() if name in ("forget", "retain")}
         try:
-            sheets = gradcam.pictures(self._before(), exam.model, parts)
+            sheets = gradcam.pictures(self._before().model, exam.model, parts)
         except (ScissorhandsError, RuntimeError) as error:
             return {PICTURES: str(error).splitlines()[0]}
         with runs.writing(self.run.folder / PICTURES, overwrite=False) as work:

@@ -12,17 +12,19 @@ from typing import Any
 import torch
 from torch import nn
 
-from . import models, runs
+from . import classes, models, runs
+from . import labels as labelling
 from .cost import Cost, measured
+from .damage import FEW, damage, guesses
 from .data import Split, held_out, split
 from .distributed import agreed, first, own_device, spread, state, world_size
-from .errors import DataError, FailedError, ModelError, NoReferenceError, RunError, SettingError, did_you_mean
-from .evaluate import Scores, accuracies, examine, judge, measure, outputs
+from .errors import DataError, FailedError, ModelError, NoReferenceError, RunError, SettingError, did_you_mean, listed
+from .evaluate import Scores, examine, judge, measure, outputs
 from .evidence import due
 from .exam import Exam
 from .forget import Forget
 from .methods import Retrain, find
-from .metrics import METRICS
+from .metrics import METRICS, accuracy
 from .models import Blueprint
 from .modes import evaluating
 from .precision import PRECISIONS, computing_in
@@ -111,12 +113,18 @@ class Subject:
 
 @dataclass(frozen=True)
 class Request:
-    """What is to be forgotten: in which data, and by which draw."""
+    """What is to be forgotten: in which data, and by which draw.
+
+    `labels` says which class of the data is which of the model's, where their names do not; `untrained` that a model
+    may be changed that knows no more than a guess.
+    """
 
     forget: Forget
     data: Source | None = None
     split_seed: int = 0
     unseen: float = 0.2
+    labels: str = ""
+    untrained: bool = False
 
     def __post_init__(self) -> None:
         if not 0 <= self.unseen < 1:
@@ -207,22 +215,28 @@ def scrub(
             "data": request.data.to_dict() if request.data else {},
             "split_seed": request.split_seed,
             "unseen": request.unseen,
+            "labels": request.labels,
+            "untrained": request.untrained,
             "method": method,
             "settings": chosen.to_dict(),
             "weights": models.fingerprint(model),
             "manifest": case.split.manifest,
         }
         runs.begin(work, all_asked("scrub", asked, place))
-        problem = case.split.problem(seed=place.seed, augment=case.data.augment)
-        before = accuracies(model, {"retain": case.split.retain, "forget": case.split.forget})
+        problem = replace(case.split.problem(seed=place.seed, augment=case.data.augment), watch=False)
+        known = outputs(model, {name: part for name, part in case.split.parts().items() if name != "others"})
+        _require_knowledge(known, subject, request)
+        before = {f"{name}_accuracy": accuracy(said.logits, said.labels) for name, said in known.items()}
         cost = carried_out(lambda case, keep: chosen.scrub(model, case, keep), model, problem, work, place, log)
         if agreed(not all(bool(torch.isfinite(x).all()) for x in state(model).values())):
             raise FailedError(f"{method} left weights that are not numbers: it diverged, so nothing was written.")
         scores, evidence = examine(Exam(model, case.split), outputs(model, case.split.parts()))
         models.save(model, subject.blueprint, work / "model")
+        tells = [f"{name}_accuracy" for name in kind.judged_on if name == "retain" or scores.counts.get(name, 0) >= FEW]
         record = {
             **about("scrub", place),
-            **{f"{name}_accuracy_before": value for name, value in before.items()},
+            **{f"{name}_before": value for name, value in before.items()},
+            "damage": damage({name: before[name] for name in tells if name in before}, scores.values),
             **case.record,
             "method": {"name": method, **chosen.to_dict()},
         }
@@ -282,7 +296,9 @@ def _training(asked: Mapping[str, Any], place: Place, log: Log) -> Callable[[], 
 
 def _scrubbing(asked: Mapping[str, Any], place: Place, factory: str | None, log: Log) -> Callable[[], Run]:
     source = Source.make(asked["data"]) if asked["data"] else None
-    request = Request(Forget(asked["forget"]), source, asked["split_seed"], asked["unseen"])
+    request = Request(
+        Forget(asked["forget"]), source, asked["split_seed"], asked["unseen"], asked["labels"], asked["untrained"]
+    )
     model, method, settings = (asked[name] for name in ("model", "method", "settings"))
     device = place.torch_device()
     return lambda: scrub(Subject.load(model, factory, device), request, method, settings, place, log)
@@ -376,7 +392,7 @@ def compare(run: Run, reference: Run, tried: int | None = None) -> Run:
 def _case(subject: Subject, request: Request, place: Place) -> Case:
     """Loads the data and divides it, as the model's own run says or as the request does."""
     source = subject.data(request.data)
-    data = source.load()
+    data = matched(source.load(), subject.blueprint, request.labels, request.forget)
     models.require_fit(subject.model, data.train)
     earlier: Mapping[str, Any] = subject.run.record["split"] if subject.run else {}
     if earlier and earlier["fingerprint"] != data.train.fingerprint:
@@ -400,10 +416,38 @@ def _case(subject: Subject, request: Request, place: Place) -> Case:
             "fingerprint": data.train.fingerprint,
             "manifest": divided.manifest,
             "kind": divided.kind,
+            "labels": request.labels,
             **{f"{name}_records": len(part) for name, part in divided.parts().items()},
         },
     }
     return Case(data, divided, record, {"forget": divided.forget.ids.tolist(), "before": before})
+
+
+def matched(data: Data, blueprint: Blueprint, labels: str, forget: Forget | None = None) -> Data:
+    """The data with the model's numbers of its classes; refused where names do not say which is which."""
+    names = data.train.classes
+    numbers = classes.numbers(names, blueprint.classes, labels)
+    if numbers is None:
+        return data
+    kind, _, what = forget.text.partition(":") if forget else ("", "", "")
+    for asked in what.split(",") if kind == "class" else ():
+        if asked.strip().isdecimal() and asked.strip() not in blueprint.classes:
+            raise DataError(
+                f"'class:{asked.strip()}' may be either, since the data and the model number their classes "
+                f"differently: say its name. Known: {listed(names)}."
+            )
+    train, test = (labelling.renumbered(part, numbers, blueprint.classes) for part in (data.train, data.test))
+    return replace(data, train=train, test=test)
+
+
+def _require_knowledge(known: Mapping[str, Any], subject: Subject, request: Request) -> None:
+    """Refuses to change a model that knows no more of its training data than a guess: labels or inputs do not fit."""
+    said = known["retain"]
+    if not request.untrained and (reason := guesses(said.logits.argmax(1), said.labels)):
+        raise ModelError(
+            f"{reason}, before anything was changed: the labels or the images of the data do not fit {subject.source}. "
+            "Look at --labels and at its preprocessing; to change it all the same, add --untrained."
+        )
 
 
 def _recipe(kind: type[Settings], run: Run | None) -> dict[str, Any]:

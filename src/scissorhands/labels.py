@@ -1,23 +1,29 @@
-"""Records with other labels, for methods that teach a model something wrong about what it must forget."""
+"""Records with other labels: as a model numbers them, or wrong ones to unteach a model what it must forget."""
 
+from collections.abc import Sequence
 from functools import cached_property
 
+import torch
 from torch import Tensor
 
 from .randomness import generator
-from .records import Batch, Part, Records
+from .records import Batch, Columns, Part, Records
 
 
 class Relabelled(Records):
     """Someone else's records, with other labels."""
 
-    def __init__(self, records: Records, labels: Tensor) -> None:
+    def __init__(self, records: Records, labels: Tensor, classes: tuple[str, ...] | None = None) -> None:
         self.records, self._labels = records, labels
-        self.classes = records.classes
+        self.classes = records.classes if classes is None else classes
 
     @property
     def labels(self) -> Tensor:
         return self._labels
+
+    @property
+    def columns(self) -> Columns:
+        return self.records.columns
 
     def fetch(self, ids: Tensor) -> Batch:
         return self.records.fetch(ids)[0], self._labels[ids]
@@ -25,6 +31,11 @@ class Relabelled(Records):
     @cached_property
     def fingerprint(self) -> str:  # type: ignore[override]
         return self.records.fingerprint
+
+
+def renumbered(records: Records, numbers: Sequence[int], classes: tuple[str, ...]) -> Relabelled:
+    """The records with the numbers that a model gives to their classes, which are called as the model calls them."""
+    return Relabelled(records, torch.tensor(numbers)[records.labels], classes)
 
 
 def random_labels(part: Part, seed: int) -> Relabelled:

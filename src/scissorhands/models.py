@@ -4,7 +4,7 @@ import hashlib
 import importlib
 import json
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -28,10 +28,14 @@ _PICKLES = (".bin", ".pt", ".pth", ".ckpt", ".pkl")
 
 @dataclass(frozen=True)
 class Blueprint:
-    """How a model is built: one of our networks, a Hugging Face classifier, or the user's `package.module:factory`."""
+    """How a model is built: one of our networks, a Hugging Face classifier, or the user's `package.module:factory`.
+
+    `classes` are the names of its outputs, in their order, where they are known.
+    """
 
     name: str
     arguments: Mapping[str, Any] = field(default_factory=dict)
+    classes: tuple[str, ...] = ()
 
     def build(self) -> nn.Module:
         """The model with fresh weights."""
@@ -52,14 +56,16 @@ def create(name: str, records: Records, arguments: Mapping[str, Any]) -> tuple[n
     """A model to be trained on the records: fresh, or pretrained where the name is a Hugging Face classifier's."""
     classes = len(records.classes)
     if ":" in name:
-        blueprint = Blueprint(name, arguments)
+        blueprint = Blueprint(name, arguments, records.classes)
         return blueprint.build(), blueprint
     if name not in NETWORKS:
         if "/" not in name and not Path(name).is_dir():
             raise ModelError(f"there is no model '{name}'. {did_you_mean(name, NETWORKS)} Or give a Hugging Face name.")
-        return huggingface.load(name, classes), Blueprint(name)
+        classifier = huggingface.load(name, classes)
+        _name_classes(classifier, records.classes)
+        return classifier, Blueprint(name, classes=records.classes)
     images, _ = records.fetch(torch.arange(min(len(records), 5000)))
-    blueprint = Blueprint(name, {"classes": classes, "channels": images.shape[1], **arguments})
+    blueprint = Blueprint(name, {"classes": classes, "channels": images.shape[1], **arguments}, records.classes)
     model = blueprint.build()
     for module in model.modules():
         if isinstance(module, Normalise):
@@ -75,11 +81,13 @@ def load(folder: str | Path, factory: str | None = None, device: torch.device = 
     """
     folder = Path(folder).expanduser()
     if not folder.exists() and len(folder.parts) == 2 and not folder.is_absolute() and not folder.parent.exists():
-        return spread(huggingface.load(str(folder)), device), Blueprint(str(folder))
+        classifier = huggingface.load(str(folder))
+        return spread(classifier, device), Blueprint(str(folder), classes=_class_names(classifier))
     config = _config(folder)
     _refuse_pickles(folder)
     if "model_type" in config:
-        return huggingface.opened(folder, device), Blueprint(str(folder))
+        classifier = huggingface.opened(folder, device)
+        return classifier, Blueprint(str(folder), classes=_class_names(classifier))
     blueprint = _blueprint(folder, config, factory)
     with hollow():
         model = blueprint.build()
@@ -102,7 +110,7 @@ def save(model: nn.Module, blueprint: Blueprint, folder: Path) -> None:
     if isinstance(model, huggingface.HuggingFaceClassifier):
         huggingface.save(model, folder)
         return
-    config = {"model": blueprint.name, "arguments": dict(blueprint.arguments)}
+    config = {"model": blueprint.name, "arguments": dict(blueprint.arguments), "classes": list(blueprint.classes)}
     first(lambda: (folder / "config.json").write_text(json.dumps(config, indent=2) + "\n"))
     write(model, folder / WEIGHTS)
 
@@ -173,7 +181,23 @@ def _blueprint(folder: Path, config: dict[str, Any], factory: str | None) -> Blu
         raise ModelError(f"{folder} is built by the code '{name}'. If you trust it, name it: --factory {name}")
     if ":" not in name and name not in NETWORKS:
         raise ModelError(f"{folder / 'config.json'} asks for the model '{name}'. {did_you_mean(name, NETWORKS)}")
-    return Blueprint(name, arguments)
+    classes = config.get("classes", [])
+    if not isinstance(classes, list) or not all(isinstance(one, str) for one in classes):
+        raise ModelError(f"{folder / 'config.json'} is damaged: 'classes' is no list of names.")
+    return Blueprint(name, arguments, tuple(classes))
+
+
+def _class_names(classifier: huggingface.HuggingFaceClassifier) -> tuple[str, ...]:
+    """What a Hugging Face classifier calls its outputs, in their order."""
+    known = classifier.model.config.id2label
+    return tuple(str(known.get(number, f"LABEL_{number}")) for number in range(len(known)))
+
+
+def _name_classes(classifier: huggingface.HuggingFaceClassifier, classes: Sequence[str]) -> None:
+    """Writes the names of the data's classes into the configuration of a classifier that is trained on them."""
+    config = classifier.model.config
+    config.id2label = dict(enumerate(classes))
+    config.label2id = {name: number for number, name in enumerate(classes)}
 
 
 def _refuse_pickles(folder: Path) -> None:

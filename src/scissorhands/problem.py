@@ -1,5 +1,6 @@
 """A Problem: all that a method may see. It holds no test data, so a method cannot peek at any."""
 
+import math
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from fnmatch import fnmatchcase
@@ -63,6 +64,12 @@ class Problem:
     def classifies(self) -> bool:
         """Whether the loss is that of a classifier, so that a record is right or wrong."""
         return getattr(self.loss, "loss", self.loss) is cross_entropy
+
+    @property
+    def guess(self) -> float:
+        """The loss of a classifier that gives every class the same chance; without end for what is no classifier."""
+        records = self.forget.records
+        return math.log(len(records.classes) or int(records.labels.max()) + 1) if self.classifies else math.inf
 
     def batches(self, part: Part, size: int, *purpose: str | int) -> Iterator[Batch]:
         """One shuffled pass over the part, augmented; its order depends on the seed and the purpose alone.

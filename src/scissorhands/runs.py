@@ -104,6 +104,11 @@ class Run:
         """The method's settings."""
         return {name: value for name, value in self.record["method"].items() if name != "name"}
 
+    @property
+    def damage(self) -> str:
+        """What the method broke, in words; empty if nothing."""
+        return str(self.record.get("damage", ""))
+
     def ids(self, name: str) -> list[int]:
         """The record numbers that it forgot (`forget`), or that were forgotten earlier (`before`)."""
         path = self.folder / f"{name}.txt"

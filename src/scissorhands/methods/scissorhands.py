@@ -34,6 +34,7 @@ from ..train import Descent, finite
 from .method import Method
 
 _STEPS, _ENOUGH = 10, "the loss on unseen records"  # it is measured every so many steps
+_GONE = 2  # times the loss of a guess, which a model has on a class that it does not know
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -54,7 +55,9 @@ class Scissorhands(Method):
         "step", one_of("step", "epoch"), "what guards: a fresh gradient at each step, or one per epoch"
     )
     bounded: bool = setting(
-        True, switch, "rest where the forget loss is above that of unseen records, and push half as hard as the repair"
+        True,
+        switch,
+        "rest where unseen records are (of a class, twice as wrong as a guess); push half as hard as the repair",
     )
     epochs: int = setting(10, count, "passes over the retained data")
     lr: float = setting(5e-3, positive, "learning rate")
@@ -95,7 +98,8 @@ class Scissorhands(Method):
                     gradient = gradients(loss, parameters)
                     if drop is not None:
                         known, forget = self._forget_gradient(model, problem, drop)
-                        if not peers or known < loop.memory[_ENOUGH]:
+                        enough = self.bounded and known >= (loop.memory[_ENOUGH] if peers else _GONE * problem.guess)
+                        if not enough:
                             self._guard(gradient, forget, reference)
                     descent.step(gradient)
                     event = {"phase": "repair", "epoch": epoch, "step": loop.done + 1, "steps": steps}
@@ -104,7 +108,7 @@ class Scissorhands(Method):
     def _peers(self, problem: Problem) -> Part | None:
         """The unseen records of the classes that are forgotten: their loss is where forgetting is enough.
 
-        There are none for a class that is forgotten whole: of that a model should know nothing.
+        There are none for a class that is forgotten whole: there it is enough to be twice as wrong as a guess.
         """
         if not self.bounded or problem.unseen is None:
             return None
