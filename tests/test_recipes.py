@@ -2,16 +2,19 @@
 
 import importlib.util
 import math
+import sys
 import tomllib
 from pathlib import Path
 from typing import Any
 
 import pytest
+from commands import cli
 from transformers import ResNetConfig, ResNetForImageClassification
 
+from scissorhands import cli as commands
 from scissorhands.bench import DEMO, bench
 from scissorhands.diffusion.experiment import is_one
-from scissorhands.errors import RunError, SettingError
+from scissorhands.errors import ReadError, RunError, SettingError
 from scissorhands.huggingface import HuggingFaceClassifier
 from scissorhands.methods import METHODS
 from scissorhands.networks import NETWORKS
@@ -117,7 +120,6 @@ SMALL = 'data = "digits"\nmodel = "small"\nforget = "random:10%"\n'
 @pytest.mark.parametrize(
     ("text", "says"),
     [
-        ("data = ", "cannot be read as a recipe"),
         ('model = "small"', "needs 'data'"),
         (SMALL + "[scisorhands]\ntrim=0.1", "Did you mean 'scissorhands'"),
         (SMALL + "[scissorhands]\ntrimm=0.1", "Did you mean 'trim'"),
@@ -136,12 +138,72 @@ SMALL = 'data = "digits"\nmodel = "small"\nforget = "random:10%"\n'
         (SMALL + 'level="standart"', "Did you mean 'standard'"),
         (SMALL + "tried={finetune=-1}", "'tried' must be a table"),
         (SMALL + "tried={finetun=1}", "Did you mean 'finetune'"),
+        (SMALL + "training=[1]", r"the settings of Training are names with values, not \[1\]"),
+        (SMALL + "training={epochs=[1]}", r"'epochs' must be a whole number, 1 or more, not \[1\]"),
+        (SMALL + "training={epochs={of=1}}", "'epochs' must be"),
+        (SMALL + "training={epochs=1e308}", "'epochs' must be"),
+        (SMALL + "training={batch_size=100000000000000000000000000}", "100000000000000000000000000 is neither text"),
+        (SMALL + "training={batch_size=0x7fffffffffffffff}", "'batch_size' must be .* at most 2147483647"),
+        (SMALL + "training={lr=2024-01-01}", '"2024-01-01" is neither text'),
+        (SMALL + "seeds=[1000000000000000000000000000000]", "is neither text, nor a number of 64 bits"),
+        (SMALL + f"seeds=[0x{'f' * 5000}]", "this int is neither text"),
+        (SMALL + "seeds=[4294967296]", "'seeds' must be whole numbers of at most 2147483647"),
+        (SMALL + "split_seed=4294967296", "'split_seed' must be a whole number of at most 2147483647"),
+        (SMALL + "[scissorhands]\nbalance=1e308", r"'balance' must be a number, 0 or more, and at most 1e\+30"),
+        (SMALL + "[scissorhands]\nbalance=[[0.1]]", "'balance' must be"),
+        (SMALL + ".".join(["title", *"x" * 5000]) + "=1", "nested too deeply"),
+        (SMALL + 'methods=[""]', "there is no method ''"),
+        (SMALL.replace("random:10%", ""), "'' does not say what to forget"),
+        (SMALL + 'methods=["no_such_module:It"]', "If you trust it, name it: --trust no_such_module:It"),
+        (SMALL.replace("small", "no_such_module:it"), "If you trust it, name it: --trust no_such_module:it"),
     ],
 )
 def test_a_mistake_in_a_recipe_is_named_with_its_file(text: str, says: str, tmp_path: Path) -> None:
     with pytest.raises(SettingError, match=says) as caught:
         Recipe.read(written(tmp_path, text))
     assert "recipe.toml" in str(caught.value)
+
+
+@pytest.mark.parametrize("text", ["data = ", SMALL + SMALL, "x = " + "[" * 5000, "\0", "# " + "x" * (5 << 20)])
+def test_a_file_that_is_no_recipe_is_refused_by_name(text: str, tmp_path: Path) -> None:
+    with pytest.raises(ReadError, match=r"recipe\.toml cannot be read"):
+        Recipe.read(written(tmp_path, text))
+
+
+def test_code_that_a_recipe_names_runs_if_the_user_names_it_too(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "own_method.py").write_text(
+        "from dataclasses import dataclass\nimport scissorhands as sh\n\n"
+        "@dataclass(frozen=True, kw_only=True)\nclass Own(sh.Method):\n    paper = 'none'\n"
+        "    def scrub(self, model, problem, log=None): ...\n"
+    )
+    monkeypatch.setattr(sys, "path", [*sys.path])
+    monkeypatch.setattr(sys, "dont_write_bytecode", True)
+    monkeypatch.chdir(tmp_path)
+    recipe = written(tmp_path, SMALL + 'methods=["own_method:Own"]')
+    answer = cli(f"bench {recipe} -o {tmp_path}/out")
+    assert (answer.code, len(answer.err.splitlines())) == (2, 1)
+    assert "--trust own_method:Own" in answer.err
+    assert "own_method" not in sys.modules
+    assert [entry.name for entry in Recipe.read(recipe, ["own_method:Own"]).entries] == ["own_method:Own"]
+
+
+def test_a_recipe_holds_out_as_much_as_training_does(tmp_path: Path) -> None:
+    (option,) = (one for one in commands.group.commands["train"].params if one.name == "holdout")
+    assert Recipe.read(written(tmp_path, SMALL)).holdout == option.default == 0.1
+
+
+def test_the_shipped_recipes_hold_out_what_they_say() -> None:
+    assert {path.stem for path in RECIPES if Recipe.read(path).holdout} == {"digits-random-10"}
+
+
+def test_a_value_in_a_recipe_names_no_folder_outside(tmp_path: Path) -> None:
+    text = SMALL + 'methods=["scissorhands"]\n[scissorhands]\nwhere=["../../*", "*"]'
+    assert [entry.label for entry in Recipe.read(written(tmp_path, text)).entries] == [
+        "scissorhands-where=.._.._*",
+        "scissorhands-where=*",
+    ]
 
 
 def test_a_list_stands_for_each_of_its_values(tmp_path: Path) -> None:

@@ -42,7 +42,7 @@ from .methods import METHODS, find
 from .metrics import LEVELS, METRICS
 from .precision import PRECISIONS
 from .problem import Log, ignore
-from .recipe import Recipe
+from .recipe import HOLDOUT, Recipe
 from .runs import Run
 from .settings import Settings
 from .sources import Source
@@ -229,7 +229,7 @@ _forget_options = _options(
 @click.option(
     "--set", "settings", multiple=True, metavar="NAME=VALUE", help="A setting of training, such as epochs=30."
 )
-@click.option("--holdout", default=0.1, show_default=True, help="Share of the training data to hold out as unseen.")
+@click.option("--holdout", default=HOLDOUT, show_default=True, help="Share of the training data to hold out as unseen.")
 @click.option("--split-seed", default=0, show_default=True, help="Seed of the choice of what is held out.")
 @click.option("-o", "--output", type=_PATH, help="The run folder to write.")
 @click.option("--factory", metavar="MODULE:NAME", help="With --resume: the code that builds the model, if it is yours.")
@@ -611,25 +611,26 @@ def methods(name: str | None, as_json: bool) -> None:
 @click.argument("recipe", type=_PATH)
 @click.option("-o", "--output", type=_PATH, required=True, help="The folder to write; what is done there is kept.")
 @_level_option
+@click.option("--trust", multiple=True, metavar="MODULE:NAME", help="Code that the recipe names and that may run.")
 @click.option("--device", default="auto", show_default=True)
 @click.option("--json", "as_json", is_flag=True, help="Print the table as JSON.")
-def bench(recipe: Path, output: Path, level: str | None, device: str, as_json: bool) -> None:
+def bench(recipe: Path, output: Path, level: str | None, trust: tuple[str, ...], device: str, as_json: bool) -> None:
     """Run the experiment of a RECIPE, or go on with it."""
     if about_pipelines(recipe):
-        found = _bench_pipeline(recipe, output, level, device)
+        found = _bench_pipeline(recipe, output, level, trust, device)
     else:
-        chosen = Recipe.read(recipe)
+        chosen = Recipe.read(recipe, trust)
         with _progress() as log:
             found = benching.bench(replace(chosen, level=level or chosen.level), output, device, log)
     _print(found, as_json)
     err.print(f"wrote {_plain(str(output / 'report.html'))} and {_plain(str(output / 'table.json'))}")
 
 
-def _bench_pipeline(recipe: Path, output: Path, level: str | None, device: str) -> table.Table:
+def _bench_pipeline(recipe: Path, output: Path, level: str | None, trust: tuple[str, ...], device: str) -> table.Table:
     """Runs an experiment with a pipeline."""
     if level:
         raise click.UsageError(f"--level is about classifiers, and {recipe} is about a pipeline.")
-    experiment, by = experiments.read(recipe)
+    experiment, by = experiments.read(recipe, trust)
     with _progress() as log:
         return experiment.run(output, by.panel(Place(output, device=device).torch_device()), device, log)
 

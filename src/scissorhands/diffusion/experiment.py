@@ -1,20 +1,21 @@
 """An experiment with a pipeline: one concept, several methods and seeds, all judged by the same panel, then a table."""
 
 import json
-import tomllib
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from .. import report, runs
 from ..distributed import first
-from ..errors import DataError, RunError, SettingError, did_you_mean
+from ..errors import DataError, ReadError, RunError, SettingError, did_you_mean
+from ..files import read_toml
 from ..forget import Forget
 from ..jobs import Place
 from ..problem import Log, ignore
-from ..recipe import Entry, entries
+from ..recipe import Entry, entries, load, require_trusted
 from ..runs import Run
+from ..settings import MOST
 from ..table import Table, tabulate
 from . import drawing, judging
 from . import pipeline as pipelines
@@ -26,6 +27,7 @@ from .prompts import Prompt
 from .prompts import prompts as read_prompts
 
 ABOUT = "experiment.json"
+_IMAGES = 1_000_000  # of a prompt, at most
 _KEYS = (
     "title",
     "pipeline",
@@ -143,14 +145,14 @@ class Experiment:
         return judging.judge(Drawn(drawn), self.forget, panel, at, before, seconds, log)
 
 
-def read(path: Path) -> tuple[Experiment, Judging]:
-    """The experiment in a file, and by what it is judged; what it names is built, so that a mistake shows at once."""
+def read(path: Path, trusted: Collection[str] = ()) -> tuple[Experiment, Judging]:
+    """The experiment in a file, and by what it is judged; what it names is built, so that a mistake shows at once.
+
+    Somebody's code runs only if it is among the `trusted`.
+    """
+    text = load(path)
     try:
-        text = tomllib.loads(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError) as error:
-        raise SettingError(f"{path} cannot be read as a recipe: {error}.") from None
-    try:
-        return _made(text, path.stem)
+        return _made(text, path.stem, trusted)
     except (SettingError, DataError) as error:
         raise SettingError(f"{path}: {error}") from None
 
@@ -158,17 +160,18 @@ def read(path: Path) -> tuple[Experiment, Judging]:
 def is_one(path: Path) -> bool:
     """Whether a recipe is about a pipeline."""
     try:
-        return not {"pipeline", "prompts"}.isdisjoint(tomllib.loads(path.read_text(encoding="utf-8")))
-    except (OSError, ValueError):
+        return not {"pipeline", "prompts"}.isdisjoint(read_toml(path))
+    except ReadError:
         return False
 
 
-def _made(text: Mapping[str, Any], stem: str) -> tuple[Experiment, Judging]:
+def _made(text: Mapping[str, Any], stem: str, trusted: Collection[str]) -> tuple[Experiment, Judging]:
     _check(text)
     forget = Forget(text["forget"])
     if not forget.text.startswith("concept:"):
         raise SettingError(f"a pipeline forgets a concept, such as concept:nudity,naked, and not '{forget.text}'.")
     names = text.get("methods", METHODS)
+    require_trusted(names, trusted)
     prompts, seed = text["prompts"], text.get("first_seed", 0)
     wanted = (
         drawing.each(read_prompts(Path(prompts)), seed)
@@ -204,8 +207,10 @@ def _check(text: Mapping[str, Any]) -> None:
             raise SettingError(f"a recipe for a pipeline needs '{key}'.")
     if not isinstance(text["prompts"], str) and not _are(text["prompts"], str):
         raise SettingError(f"'prompts' cannot be {text['prompts']!r}: it is a CSV file, or a list of texts.")
-    if text.get("per_prompt", 1) < 1 or not 0 <= text.get("first_seed", 0) <= 2**62:
-        raise SettingError("'per_prompt' is a whole number from 1, and 'first_seed' from 0 to 2**62.")
+    if not 1 <= text.get("per_prompt", 1) <= _IMAGES or not 0 <= text.get("first_seed", 0) <= 2**62:
+        raise SettingError(f"'per_prompt' is a whole number from 1 to {_IMAGES}, and 'first_seed' from 0 to 2**62.")
+    if any(abs(seed) > MOST[int] for seed in text.get("seeds", ())):
+        raise SettingError(f"'seeds' must be whole numbers of at most {MOST[int]}.")
     for key in ("erasure", "drawing", "judging", *names):
         if not isinstance(text.get(key, {}), dict):
             raise SettingError(f"the settings of '{key}' stand in a table: [{key}].")
