@@ -1,6 +1,7 @@
 """Every recipe builds all that it names, holds only differences, and carries the published settings."""
 
 import importlib.util
+import json
 import math
 import sys
 import tomllib
@@ -14,7 +15,7 @@ from transformers import ResNetConfig, ResNetForImageClassification
 from scissorhands import cli as commands
 from scissorhands.bench import DEMO, bench
 from scissorhands.diffusion.experiment import is_one
-from scissorhands.errors import ReadError, RunError, SettingError
+from scissorhands.errors import DataError, ReadError, RunError, SettingError, WriteError
 from scissorhands.huggingface import HuggingFaceClassifier
 from scissorhands.methods import METHODS
 from scissorhands.networks import NETWORKS
@@ -240,6 +241,73 @@ def test_a_bench_goes_on_where_it_stopped_and_refuses_other_settings(tmp_path: P
         changed = Recipe.read(written(tmp_path, text.replace(old, new)))
         with pytest.raises(RunError, match="another recipe"):
             bench(changed, tmp_path / "out", "cpu")
+
+
+BRIEF = SMALL + 'seeds=[0]\nmethods=["finetune"]\n[training]\nepochs=1\n[finetune]\nepochs=1\n'
+
+
+def test_a_bench_folder_knows_its_recipe_and_grows_but_never_shrinks(tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    bench(Recipe.read(written(tmp_path, BRIEF)), out, "cpu")
+    kept = {name: (out / name).read_bytes() for name in ("report.html", "table.json", "recipe.json")}
+    others = {
+        "another 'finetune'": ("[finetune]\nepochs=1", "[finetune]\nepochs=0"),
+        "another 'forget'": ("random:10%", "class:3"),
+        "another 'training'": ("[training]\nepochs=1", "[training]\nepochs=2"),
+        "which has seed-0/original too": ("seeds=[0]", "seeds=[1]"),
+        "which has seed-0/finetune too": ('["finetune"]\n[training]', '["ascent"]\n[ascent]\nepochs=1\n[training]'),
+        "which has seed-0/original too: keep": ("seeds=[0]", "seeds=[0]\ndraws=[0]"),
+    }
+    for says, (old, new) in others.items():
+        assert old in BRIEF
+        other = BRIEF.replace(old, new)
+        other = other if '"finetune"' in other else other.replace("[finetune]\nepochs=1\n", "")
+        answer = cli(f"bench {written(tmp_path, other)} -o {out}")
+        assert (answer.code, len(answer.err.splitlines())) == (2, 1), answer.err
+        assert "was made by another recipe" in answer.err
+        assert says in answer.err
+        assert "choose another folder" in answer.err
+        assert {name: (out / name).read_bytes() for name in kept} == kept
+    more = BRIEF.replace("seeds=[0]", "seeds=[0, 1]").replace('["finetune"]', '["finetune", "ascent"]')
+    table = bench(Recipe.read(written(tmp_path, more)), out, "cpu")
+    assert [(row.method, row.seeds) for row in table.rows][1:] == [("finetune", [0, 1]), ("ascent", [0, 1])]
+    assert "seed-1/ascent" in json.loads((out / "recipe.json").read_text())["runs"]
+
+
+def test_a_folder_whose_recipe_is_not_known_is_not_taken_for_a_bench(tmp_path: Path) -> None:
+    for name in ("table.json", "report.html", "seed-0"):
+        out = tmp_path / f"with-{name}"
+        (out / name).mkdir(parents=True)
+        with pytest.raises(RunError, match="not known to be of this recipe: choose another folder"):
+            bench(Recipe.read(written(tmp_path, BRIEF)), out, "cpu")
+    (tmp_path / "file").touch()
+    with pytest.raises(RunError, match=r"cannot write to .*file: "):
+        bench(Recipe.read(written(tmp_path, BRIEF)), tmp_path / "file", "cpu")
+
+
+def test_a_recipe_that_failed_at_once_may_be_mended_in_the_same_folder(tmp_path: Path) -> None:
+    with pytest.raises(DataError, match="no data set or folder 'digit'"):
+        bench(Recipe.read(written(tmp_path, BRIEF.replace("digits", "digit"))), tmp_path / "out", "cpu")
+    bench(Recipe.read(written(tmp_path, BRIEF)), tmp_path / "out", "cpu")
+
+
+def test_a_bench_replaces_no_device_and_no_link(tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    bench(Recipe.read(written(tmp_path, BRIEF)), out, "cpu")
+    (out / "report.html").rename(tmp_path / "elsewhere")
+    (out / "report.html").symlink_to(tmp_path / "elsewhere")
+    with pytest.raises(WriteError, match="not a regular file"):
+        bench(Recipe.read(written(tmp_path, BRIEF)), out, "cpu")
+
+
+def test_a_demo_replaces_an_earlier_demo_only(tmp_path: Path) -> None:
+    bench(Recipe.read(written(tmp_path, BRIEF)), tmp_path / "out", "cpu")
+    for folder in (tmp_path / "out", tmp_path / "out/seed-0/finetune"):
+        for which in ("", "--diffusion"):
+            answer = cli(f"demo {which} -o {folder} --overwrite")
+            assert answer.code == 2
+            assert "is not an earlier demo, so it is not replaced: choose another folder." in answer.err
+        assert folder.is_dir()
 
 
 def test_chance_enters_at_three_levels(tmp_path: Path) -> None:

@@ -1,13 +1,15 @@
 """A recipe: one complete experiment in a TOML file, which holds only what differs from the defaults."""
 
 import itertools
+import json
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from .errors import DataError, SettingError, did_you_mean, given
-from .files import read_toml
+from .distributed import first
+from .errors import DataError, ReadError, RunError, SettingError, did_you_mean, given
+from .files import read_json, read_toml, write_text
 from .forget import Forget
 from .methods import Method, find
 from .metrics import LEVELS
@@ -17,6 +19,7 @@ from .train import Training
 
 # The paper's comparison: the oracle first, then the eight others, then its own method.
 PAPER = ("retrain", "finetune", "ascent", "influence", "shrink", "expand", "l1sparse", "salun", "scissorhands")
+ABOUT, TABLE, PAGE = "recipe.json", "table.json", "report.html"  # what a bench leaves beside its runs
 HOLDOUT = 0.1  # the share of the training data that is held out as unseen, unless something else is asked
 _BYTES, _DEPTH = 4 << 20, 8  # more than any recipe has
 _KEYS = (
@@ -182,3 +185,48 @@ def entries(name: str, kind: type[Method], settings: Mapping[str, Any], tried: i
         label = "-".join([name.replace(":", "."), *(f"{key}={value}" for key, value in chosen.items())])
         label = label.replace("/", "_").replace("\0", "_")  # it is the name of a folder
         yield Entry(label, name, kind.make({**settings, **chosen}), tried)
+
+
+def claim(folder: Path, about: Mapping[str, Any]) -> None:
+    """Writes down by which recipe a folder is made; refuses the folder of another, whose table would be replaced.
+
+    What stands under `made` must stay as it is, and so must a method with its settings; `runs` may be added.
+    """
+    first(lambda: _claim(folder, json.loads(json.dumps(about))))
+
+
+def _claim(folder: Path, about: dict[str, Any]) -> None:
+    known = claimed(folder) if (folder / ABOUT).exists() else {}
+    others = {path.name for path in folder.iterdir()} - {ABOUT} if folder.is_dir() else set()
+    if not known and others & {TABLE, PAGE, *(Path(run).parts[0] for run in about["runs"])}:
+        raise RunError(f"{folder} holds what is not known to be of this recipe: choose another folder.")
+    if known and others:
+        changed = [name for name, value in about["made"].items() if known["made"].get(name) != value]
+        changed += [name for name, value in about["methods"].items() if known["methods"].get(name, value) != value]
+        if changed:
+            raise RunError(f"{folder} was made by another recipe, with another '{changed[0]}': choose another folder.")
+        if missing := [run for run in known["runs"] if run not in about["runs"]]:
+            what = f"which has {missing[0]} too: keep that in the recipe, or choose another folder"
+            raise RunError(f"{folder} was made by another recipe, {what}.")
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise RunError(f"cannot write to {folder}: {error.strerror}.") from None
+    if about != known:
+        write_text(folder / ABOUT, json.dumps(about, indent=1) + "\n", private=True)
+
+
+def claimed(folder: Path) -> dict[str, Any]:
+    """What is written down about the recipe of a folder."""
+    known = read_json(folder / ABOUT, dict)
+    kinds = {"title": str, "made": dict, "methods": dict, "runs": list}
+    if any(not isinstance(known.get(name), kind) for name, kind in kinds.items()):
+        raise ReadError(f"{folder / ABOUT} cannot be read: it does not say what recipe it is about.")
+    return known
+
+
+def require_earlier(folder: Path, title: str) -> None:
+    """Refuses a folder that holds something else than an earlier result of the recipe with this title."""
+    other = claimed(folder)["title"] != title if (folder / ABOUT).exists() else (folder / "run.toml").exists()
+    if other:
+        raise RunError(f"{folder} is not an earlier demo, so it is not replaced: choose another folder.")

@@ -1,5 +1,6 @@
 """Run folders as one self-contained page. It shows what is stored, and computes nothing."""
 
+import json
 import os
 from base64 import b64encode
 from collections.abc import Sequence
@@ -7,11 +8,25 @@ from pathlib import Path
 
 from jinja2 import Environment, PackageLoader, select_autoescape
 
+from .distributed import first
+from .files import write_text
 from .metrics import METRICS
+from .recipe import PAGE, TABLE
 from .runs import Run
 from .table import MAIN, Table
 
 GRIDS, ROWS = "grids", "rows.txt"  # pictures of what a pipeline draws, and the prompts of their rows
+
+
+def publish(folder: Path, table: Table, runs: Sequence[Run], title: str) -> None:
+    """Writes table.json and report.html into a folder."""
+    write(folder / TABLE, json.dumps(table.to_dict(), indent=2) + "\n")
+    write(folder / PAGE, page(table, runs, title))
+
+
+def write(path: Path, content: str) -> None:
+    """Writes a file once, by rename."""
+    first(lambda: write_text(path, content))
 
 
 def page(table: Table, runs: Sequence[Run], title: str) -> str:

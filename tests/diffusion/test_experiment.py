@@ -266,7 +266,7 @@ def test_a_seed_that_is_added_is_run_and_the_others_stay(out: Path, base: Path) 
     when = stamps(out)
     recipe = changed(base, out.parent, "", seeds=[0, 1, 4])
     done(f"bench {recipe} -o {out}")
-    assert {name: stamps(out)[name] for name in when} == when
+    assert {name for name in when if stamps(out)[name] != when[name]} == {"recipe.json"}
     assert [row["seeds"] for row in stored(out)["rows"]] == [[0], [0, 1, 4], [0, 1, 4], [0, 1, 4]]
 
 
