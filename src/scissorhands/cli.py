@@ -42,7 +42,7 @@ from .methods import METHODS, find
 from .metrics import LEVELS, METRICS
 from .precision import PRECISIONS
 from .problem import Log, ignore
-from .recipe import HOLDOUT, Recipe
+from .recipe import HOLDOUT, PAGE, Recipe
 from .runs import Run
 from .settings import Settings
 from .sources import Source
@@ -484,16 +484,21 @@ def _about(seconds: float) -> str:
 
 @group.command(name="report")
 @click.argument("folders", nargs=-1, required=True, type=_PATH, metavar="RUN...")
-@click.option("-o", "--output", type=_PATH, default="report.html", show_default=True)
+@click.option("-o", "--output", type=_PATH, default=PAGE, show_default=True)
 @click.option("--title", default="Scissorhands report", show_default=True)
+@click.option(
+    "--pictures", is_flag=True, help="Show the pictures of records, forgotten ones too, where there are some."
+)
 @click.option("--json", "as_json", is_flag=True, help="Print the table as JSON.")
-def report_(folders: tuple[Path, ...], output: Path, title: str, as_json: bool) -> None:
-    """Make one page of some runs."""
+def report_(folders: tuple[Path, ...], output: Path, title: str, pictures: bool, as_json: bool) -> None:
+    """Make one page of some runs; a RUN may be a folder of runs, such as a bench."""
     if output.is_dir():
         raise RunError(f"cannot write {output}: it is a folder.")
-    found = [runs.read(folder) for folder in folders]
+    if output.suffix.lower() not in (".html", ".htm"):
+        raise RunError(f"cannot write {output}: a report is a page, so give it a name that ends in .html or .htm.")
+    found = report.gathered(folders)
     shown = table.tabulate(found)
-    runs.write_file(output, report.page(shown, found, title))
+    report.write(output, report.page(shown, found, title, pictures))
     _print(shown, as_json)
     err.print(f"wrote {_plain(str(output))}")
 
@@ -742,6 +747,8 @@ def _show_errors(run: Run) -> None:
 
 
 def _print(shown: table.Table, as_json: bool) -> None:
+    for sentence in shown.damage():
+        err.print(f"[bold yellow]warning:[/] damaged: {_plain(sentence)}")
     if as_json:
         _say(json.dumps(shown.to_dict(), indent=2))
         return
@@ -750,8 +757,7 @@ def _print(shown: table.Table, as_json: bool) -> None:
     grid.add_column("method", no_wrap=True)
     for name in names:
         grid.add_column(table.TITLES[name], justify="right", no_wrap=True)
-    judged = any(row.verdicts for row in shown.rows)
-    if judged:
+    if judged := shown.judged():
         grid.add_column("verdict", no_wrap=True)
     for row in shown.rows:
         grid.add_row(_plain(row.method), *(row.cell(name) for name in names), *([row.verdict()] if judged else []))
