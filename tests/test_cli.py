@@ -184,6 +184,10 @@ MISTAKES = {
     "an unknown argument of a network": (f"{TRAIN} --model-set depth=3 -o out", "'depth'"),
     "a network without width": ("train --model small --model-set width=0 -o out", "from 1 to 1048576, not {"),
     "a network without end": (f"train --model small --model-set width={10**9} -o out", "from 1 to 1048576, not {"),
+    "a width that is nested": (
+        f"train --model small --model-set width={'[' * 5000} -o out",
+        "from 1 to 1048576, not {",
+    ),
     "a network larger than the memory": (
         "train --model resnet18 --model-set width=900000 -o out",
         "GiB, and this machine has",

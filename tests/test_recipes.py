@@ -275,7 +275,7 @@ def test_a_bench_folder_knows_its_recipe_and_grows_but_never_shrinks(tmp_path: P
 
 
 def test_a_folder_whose_recipe_is_not_known_is_not_taken_for_a_bench(tmp_path: Path) -> None:
-    for name in ("table.json", "report.html", "seed-0"):
+    for name in ("table.json", "report.html", "seed-0", "run.toml"):
         out = tmp_path / f"with-{name}"
         (out / name).mkdir(parents=True)
         with pytest.raises(RunError, match="not known to be of this recipe: choose another folder"):

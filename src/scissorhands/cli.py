@@ -682,7 +682,7 @@ def _arguments(assignments: tuple[str, ...]) -> dict[str, Any]:
     """Arguments of a model: whole numbers, numbers, true, false, or text."""
     values: dict[str, Any] = dict(Settings.parsed(assignments))
     for name, value in values.items():
-        with suppress(ValueError):
+        with suppress(ValueError, RecursionError):
             values[name] = value if value == "null" else json.loads(value)
     return values
 
