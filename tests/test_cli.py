@@ -182,7 +182,22 @@ MISTAKES = {
     "a model in the home of nobody": ("scrub ~nobody_here/x --forget class:3 -o out", "'~nobody_here/x': "),
     "an unknown network": ("train --model smal -o out", "no model 'smal'. Did you mean 'small'?"),
     "an unknown argument of a network": (f"{TRAIN} --model-set depth=3 -o out", "'depth'"),
-    "a network without width": ("train --model small --model-set width=0 -o out", "are whole numbers from 1, not {"),
+    "a network without width": ("train --model small --model-set width=0 -o out", "from 1 to 1048576, not {"),
+    "a network without end": (f"train --model small --model-set width={10**9} -o out", "from 1 to 1048576, not {"),
+    "a width that is nested": (
+        f"train --model small --model-set width={'[' * 5000} -o out",
+        "from 1 to 1048576, not {",
+    ),
+    "a network larger than the memory": (
+        "train --model resnet18 --model-set width=900000 -o out",
+        "GiB, and this machine has",
+    ),
+    "a network for other channels": (
+        "train --model small --model-set channels=2 -o out",
+        "the data has 1 channels, not 2: leave 'channels' out",
+    ),
+    "epochs beyond bounds": (f"{TRAIN.replace('epochs=2', 'epochs=99999999999')} -o out", "at most 2147483647"),
+    "a balance beyond bounds": (f"{SCRUB} class:3 --set balance=1e308", "'balance' must be a number, 0 or more, and"),
     "code that raises an error": (
         "train --model raising_code:make -o out",
         "'raising_code:make' cannot be built with {}: KeyError: 'x'",

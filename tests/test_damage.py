@@ -56,7 +56,7 @@ def test_the_defaults_leave_a_newcomers_model_usable(case: Case, settings: dict[
     parts = {name: part for name, part in split.parts().items() if name in ("retain", "test")}
     before = accuracies(model, parts)
     with warnings.catch_warnings(action="error"):
-        sh.Scissorhands(**settings).scrub(model, split.problem())
+        sh.Scissorhands.make(settings).scrub(model, split.problem())
     after = accuracies(model, parts)
     assert all(before[name] - after[name] < 5 for name in parts), (before, after)
 

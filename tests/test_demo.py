@@ -8,7 +8,7 @@ import pytest
 
 from scissorhands.bench import demo
 from scissorhands.errors import RunError
-from scissorhands.recipe import PAPER
+from scissorhands.recipe import PAPER, require_earlier
 
 METRICS = {"forget_accuracy", "retain_accuracy", "test_accuracy", "mia", "avg_gap", "rte", "memory_mib"}
 
@@ -58,3 +58,10 @@ def test_no_path_of_the_machine_is_kept(folder: Path) -> None:
 def test_a_second_demo_needs_to_be_told_to_overwrite(folder: Path) -> None:
     with pytest.raises(RunError, match="exists already"):
         demo(folder, overwrite=False, device="cpu")
+
+
+def test_a_demo_says_what_it_was_made_by_and_may_be_replaced(folder: Path) -> None:
+    known = json.loads((folder / "recipe.json").read_text())
+    assert known["made"]["forget"] == "class:3"
+    assert len(known["runs"]) == 3 * 11
+    require_earlier(folder, known["title"])

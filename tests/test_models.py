@@ -158,7 +158,9 @@ def test_an_argument_that_a_network_does_not_take_is_refused() -> None:
 
 @pytest.mark.parametrize("width", ["wide", -1, 0, 2.0, True, None])
 def test_a_width_that_is_no_whole_number_from_1_is_refused(width: Any) -> None:
-    with pytest.raises(ModelError, match=rf"'small' are whole numbers from 1, not .*'width': {width!r}}}\.$"):
+    with pytest.raises(
+        ModelError, match=rf"'small' are whole numbers from 1 to 1048576, not .*\"width\": {json.dumps(width)}}}\.$"
+    ):
         models.create("small", records(), {"width": width})
 
 

@@ -1,17 +1,21 @@
 """Every recipe builds all that it names, holds only differences, and carries the published settings."""
 
 import importlib.util
+import json
 import math
+import sys
 import tomllib
 from pathlib import Path
 from typing import Any
 
 import pytest
+from commands import cli
 from transformers import ResNetConfig, ResNetForImageClassification
 
+from scissorhands import cli as commands
 from scissorhands.bench import DEMO, bench
 from scissorhands.diffusion.experiment import is_one
-from scissorhands.errors import RunError, SettingError
+from scissorhands.errors import DataError, ReadError, RunError, SettingError, WriteError
 from scissorhands.huggingface import HuggingFaceClassifier
 from scissorhands.methods import METHODS
 from scissorhands.networks import NETWORKS
@@ -118,7 +122,6 @@ SMALL = 'data = "digits"\nmodel = "small"\nforget = "random:10%"\n'
 @pytest.mark.parametrize(
     ("text", "says"),
     [
-        ("data = ", "cannot be read as a recipe"),
         ('model = "small"', "needs 'data'"),
         (SMALL + "[scisorhands]\ntrim=0.1", "Did you mean 'scissorhands'"),
         (SMALL + "[scissorhands]\ntrimm=0.1", "Did you mean 'trim'"),
@@ -137,12 +140,72 @@ SMALL = 'data = "digits"\nmodel = "small"\nforget = "random:10%"\n'
         (SMALL + 'level="standart"', "Did you mean 'standard'"),
         (SMALL + "tried={finetune=-1}", "'tried' must be a table"),
         (SMALL + "tried={finetun=1}", "Did you mean 'finetune'"),
+        (SMALL + "training=[1]", r"the settings of Training are names with values, not \[1\]"),
+        (SMALL + "training={epochs=[1]}", r"'epochs' must be a whole number, 1 or more, not \[1\]"),
+        (SMALL + "training={epochs={of=1}}", "'epochs' must be"),
+        (SMALL + "training={epochs=1e308}", "'epochs' must be"),
+        (SMALL + "training={batch_size=100000000000000000000000000}", "100000000000000000000000000 is neither text"),
+        (SMALL + "training={batch_size=0x7fffffffffffffff}", "'batch_size' must be .* at most 2147483647"),
+        (SMALL + "training={lr=2024-01-01}", '"2024-01-01" is neither text'),
+        (SMALL + "seeds=[1000000000000000000000000000000]", "is neither text, nor a number of 64 bits"),
+        (SMALL + f"seeds=[0x{'f' * 5000}]", "this int is neither text"),
+        (SMALL + "seeds=[4294967296]", "'seeds' must be whole numbers of at most 2147483647"),
+        (SMALL + "split_seed=4294967296", "'split_seed' must be a whole number of at most 2147483647"),
+        (SMALL + "[scissorhands]\nbalance=1e308", r"'balance' must be a number, 0 or more, and at most 1e\+30"),
+        (SMALL + "[scissorhands]\nbalance=[[0.1]]", "'balance' must be"),
+        (SMALL + ".".join(["title", *"x" * 5000]) + "=1", "nested too deeply"),
+        (SMALL + 'methods=[""]', "there is no method ''"),
+        (SMALL.replace("random:10%", ""), "'' does not say what to forget"),
+        (SMALL + 'methods=["no_such_module:It"]', "If you trust it, name it: --trust no_such_module:It"),
+        (SMALL.replace("small", "no_such_module:it"), "If you trust it, name it: --trust no_such_module:it"),
     ],
 )
 def test_a_mistake_in_a_recipe_is_named_with_its_file(text: str, says: str, tmp_path: Path) -> None:
     with pytest.raises(SettingError, match=says) as caught:
         Recipe.read(written(tmp_path, text))
     assert "recipe.toml" in str(caught.value)
+
+
+@pytest.mark.parametrize("text", ["data = ", SMALL + SMALL, "x = " + "[" * 5000, "\0", "# " + "x" * (5 << 20)])
+def test_a_file_that_is_no_recipe_is_refused_by_name(text: str, tmp_path: Path) -> None:
+    with pytest.raises(ReadError, match=r"recipe\.toml cannot be read"):
+        Recipe.read(written(tmp_path, text))
+
+
+def test_code_that_a_recipe_names_runs_if_the_user_names_it_too(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "own_method.py").write_text(
+        "from dataclasses import dataclass\nimport scissorhands as sh\n\n"
+        "@dataclass(frozen=True, kw_only=True)\nclass Own(sh.Method):\n    paper = 'none'\n"
+        "    def scrub(self, model, problem, log=None): ...\n"
+    )
+    monkeypatch.setattr(sys, "path", [*sys.path])
+    monkeypatch.setattr(sys, "dont_write_bytecode", True)
+    monkeypatch.chdir(tmp_path)
+    recipe = written(tmp_path, SMALL + 'methods=["own_method:Own"]')
+    answer = cli(f"bench {recipe} -o {tmp_path}/out")
+    assert (answer.code, len(answer.err.splitlines())) == (2, 1)
+    assert "--trust own_method:Own" in answer.err
+    assert "own_method" not in sys.modules
+    assert [entry.name for entry in Recipe.read(recipe, ["own_method:Own"]).entries] == ["own_method:Own"]
+
+
+def test_a_recipe_holds_out_as_much_as_training_does(tmp_path: Path) -> None:
+    (option,) = (one for one in commands.group.commands["train"].params if one.name == "holdout")
+    assert Recipe.read(written(tmp_path, SMALL)).holdout == option.default == 0.1
+
+
+def test_the_shipped_recipes_hold_out_what_they_say() -> None:
+    assert {path.stem for path in RECIPES if Recipe.read(path).holdout} == {"digits-random-10"}
+
+
+def test_a_value_in_a_recipe_names_no_folder_outside(tmp_path: Path) -> None:
+    text = SMALL + 'methods=["scissorhands"]\n[scissorhands]\nwhere=["../../*", "*"]'
+    assert [entry.label for entry in Recipe.read(written(tmp_path, text)).entries] == [
+        "scissorhands-where=.._.._*",
+        "scissorhands-where=*",
+    ]
 
 
 def test_a_list_stands_for_each_of_its_values(tmp_path: Path) -> None:
@@ -179,6 +242,73 @@ def test_a_bench_goes_on_where_it_stopped_and_refuses_other_settings(tmp_path: P
         changed = Recipe.read(written(tmp_path, text.replace(old, new)))
         with pytest.raises(RunError, match="another recipe"):
             bench(changed, tmp_path / "out", "cpu")
+
+
+BRIEF = SMALL + 'seeds=[0]\nmethods=["finetune"]\n[training]\nepochs=1\n[finetune]\nepochs=1\n'
+
+
+def test_a_bench_folder_knows_its_recipe_and_grows_but_never_shrinks(tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    bench(Recipe.read(written(tmp_path, BRIEF)), out, "cpu")
+    kept = {name: (out / name).read_bytes() for name in ("report.html", "table.json", "recipe.json")}
+    others = {
+        "another 'finetune'": ("[finetune]\nepochs=1", "[finetune]\nepochs=0"),
+        "another 'forget'": ("random:10%", "class:3"),
+        "another 'training'": ("[training]\nepochs=1", "[training]\nepochs=2"),
+        "which has seed-0/original too": ("seeds=[0]", "seeds=[1]"),
+        "which has seed-0/finetune too": ('["finetune"]\n[training]', '["ascent"]\n[ascent]\nepochs=1\n[training]'),
+        "which has seed-0/original too: keep": ("seeds=[0]", "seeds=[0]\ndraws=[0]"),
+    }
+    for says, (old, new) in others.items():
+        assert old in BRIEF
+        other = BRIEF.replace(old, new)
+        other = other if '"finetune"' in other else other.replace("[finetune]\nepochs=1\n", "")
+        answer = cli(f"bench {written(tmp_path, other)} -o {out}")
+        assert (answer.code, len(answer.err.splitlines())) == (2, 1), answer.err
+        assert "was made by another recipe" in answer.err
+        assert says in answer.err
+        assert "choose another folder" in answer.err
+        assert {name: (out / name).read_bytes() for name in kept} == kept
+    more = BRIEF.replace("seeds=[0]", "seeds=[0, 1]").replace('["finetune"]', '["finetune", "ascent"]')
+    table = bench(Recipe.read(written(tmp_path, more)), out, "cpu")
+    assert [(row.method, row.seeds) for row in table.rows][1:] == [("finetune", [0, 1]), ("ascent", [0, 1])]
+    assert "seed-1/ascent" in json.loads((out / "recipe.json").read_text())["runs"]
+
+
+def test_a_folder_whose_recipe_is_not_known_is_not_taken_for_a_bench(tmp_path: Path) -> None:
+    for name in ("table.json", "report.html", "seed-0", "run.toml"):
+        out = tmp_path / f"with-{name}"
+        (out / name).mkdir(parents=True)
+        with pytest.raises(RunError, match="not known to be of this recipe: choose another folder"):
+            bench(Recipe.read(written(tmp_path, BRIEF)), out, "cpu")
+    (tmp_path / "file").touch()
+    with pytest.raises(RunError, match=r"cannot write to .*file: "):
+        bench(Recipe.read(written(tmp_path, BRIEF)), tmp_path / "file", "cpu")
+
+
+def test_a_recipe_that_failed_at_once_may_be_mended_in_the_same_folder(tmp_path: Path) -> None:
+    with pytest.raises(DataError, match="no data set or folder 'digit'"):
+        bench(Recipe.read(written(tmp_path, BRIEF.replace("digits", "digit"))), tmp_path / "out", "cpu")
+    bench(Recipe.read(written(tmp_path, BRIEF)), tmp_path / "out", "cpu")
+
+
+def test_a_bench_replaces_no_device_and_no_link(tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    bench(Recipe.read(written(tmp_path, BRIEF)), out, "cpu")
+    (out / "report.html").rename(tmp_path / "elsewhere")
+    (out / "report.html").symlink_to(tmp_path / "elsewhere")
+    with pytest.raises(WriteError, match="not a regular file"):
+        bench(Recipe.read(written(tmp_path, BRIEF)), out, "cpu")
+
+
+def test_a_demo_replaces_an_earlier_demo_only(tmp_path: Path) -> None:
+    bench(Recipe.read(written(tmp_path, BRIEF)), tmp_path / "out", "cpu")
+    for folder in (tmp_path / "out", tmp_path / "out/seed-0/finetune"):
+        for which in ("", "--diffusion"):
+            answer = cli(f"demo {which} -o {folder} --overwrite")
+            assert answer.code == 2
+            assert "is not an earlier demo, so it is not replaced: choose another folder." in answer.err
+        assert folder.is_dir()
 
 
 def test_chance_enters_at_three_levels(tmp_path: Path) -> None:

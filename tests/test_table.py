@@ -1,6 +1,7 @@
 """Runs side by side."""
 
 import statistics
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -28,6 +29,8 @@ def run(
     failed: dict[str, str] | None = None,
     training_seed: int | None = None,
     verdict: str = "",
+    examined: dict[str, Any] | None = None,
+    damage: str = "",
     **values: float,
 ) -> Run:
     """A run as it is read from a folder."""
@@ -40,10 +43,12 @@ def run(
     }
     if training_seed is not None:
         record["training_seed"] = training_seed
+    if damage:
+        record["damage"] = damage
     measured = {name: value for name, value in {**VALUES, **values}.items() if name not in (failed or {})}
     said = Verdict(verdict, "as asked") if verdict else None
     scores = Scores(measured, {}, failed or {}, manifest, VALUES if reference else {}, said)
-    result = Result(scores, 2.0, 100.0, reference, 8.0 if reference else None)
+    result = Result(scores, 2.0, 100.0, reference, 8.0 if reference else None, examined=examined or {})
     return Run(Path(folder or f"/runs/{method}-{manifest}-{seed}"), record, result)
 
 
@@ -336,3 +341,58 @@ def test_a_method_that_ran_on_other_cases_is_not_the_nearest_by_them() -> None:
     runs += [run("finetune", 0, reference="/runs/retrain-m-0", mia=VALUES["mia"] + 12.0)]
     runs += [run("finetune", 7, reference="/runs/retrain-m-0", mia=VALUES["mia"])]
     assert tabulate(runs).nearest() == "salun"
+
+
+def test_runs_that_were_examined_differently_are_not_averaged_and_show_what_differs() -> None:
+    ways = [{"shots": shots, "shadows": 64, "training": {"epochs": 2}} for shots in (5, 10)]
+    rows = tabulate([run(seed=seed, examined=way, probe=10.0 * seed) for seed, way in enumerate(ways)]).rows
+    assert [row.method for row in rows] == ["finetune evaluation.shots=5", "finetune evaluation.shots=10"]
+    assert column(rows, "probe") == [0.0, 10.0]
+
+
+def test_reference_models_that_were_trained_differently_are_a_difference() -> None:
+    ways = [{"references": 4, "training": {"epochs": epochs}} for epochs in (2, 3)]
+    runs = [run(seed=seed, examined=way, rmia_auc=0.5) for seed, way in enumerate(ways)]
+    labels = [f"finetune evaluation.training.epochs={epochs}" for epochs in (2, 3)]
+    assert [row.method for row in tabulate(runs).rows] == labels
+    failed = [run(seed=seed, examined=way, failed={"rmia_auc": "no references"}) for seed, way in enumerate(ways)]
+    assert len(tabulate(failed).rows) == 2
+
+
+def test_what_no_number_depends_on_may_differ() -> None:
+    ways = [{"shots": 5, "shadows": 16}, {"shots": 5, "shadows": 64}]
+    (row,) = tabulate([run(seed=seed, examined=way, probe=10.0) for seed, way in enumerate(ways)]).rows
+    assert row.seeds == [0, 1]
+
+
+def test_a_run_that_was_not_examined_is_averaged_with_one_that_was() -> None:
+    (row,) = tabulate([run(), run(seed=1, examined={"shots": 5}, probe=10.0)]).rows
+    assert row.seeds == [0, 1]
+    assert "probe" not in row.metrics
+
+
+def test_how_runs_were_examined_does_not_keep_their_gaps_apart() -> None:
+    runs = compared({"salun": [1.0, 1.1], "ascent": [2.0, 2.2]})
+    ways = [replace(one.result, examined={"shots": 5 + one.record["seed"]}) for one in runs]
+    scores = [replace(way.scores, values={**way.scores.values, "probe": 1.0}) for way in ways]
+    runs = [replace(one, result=replace(way, scores=score)) for one, way, score in zip(runs, ways, scores, strict=True)]
+    table = tabulate(runs)
+    assert len(table.rows) == 6
+    assert [(d.method, d.other, d.pairs) for d in table.differences] == [("salun", "ascent", 2)]
+
+
+def test_a_damaged_run_is_called_so_beside_its_verdict() -> None:
+    (row,) = tabulate([run(verdict="a", damage="it fell")]).rows
+    assert (row.verdict(), row.damaged) == ("a, damaged", {"0": "it fell"})
+    table = tabulate([run(), run(seed=1, damage="it fell")])
+    assert table.rows[0].verdict() == "1 damaged"
+    assert table.judged()
+    assert table.damage() == ["finetune, seed 1: it fell"]
+    assert table.to_dict()["rows"][0]["damaged"] == {"1": "it fell"}
+    assert not tabulate([run()]).judged()
+
+
+def test_a_run_that_only_trained_stands_beside_one_that_was_scored() -> None:
+    trained, scored = run("original", manifest=""), run("original", manifest="m")
+    scored.record["split"]["seed"] = 3
+    assert [row.method for row in tabulate([trained, scored]).rows] == ["original", "original draw=3"]

@@ -1,6 +1,5 @@
 """Runs a recipe: for every seed the original, the reference and the methods, then one table and one page."""
 
-import json
 from collections.abc import Iterator
 from dataclasses import replace
 from importlib.resources import files
@@ -12,7 +11,7 @@ from .audit import Audit
 from .errors import RunError
 from .jobs import Place, Request, Subject
 from .problem import Log, ignore
-from .recipe import Recipe
+from .recipe import Recipe, claim, require_earlier
 from .runs import Run
 from .table import Table, tabulate
 
@@ -21,39 +20,69 @@ DEMO = Path(str(files("scissorhands") / "demo.toml"))
 
 def demo(folder: Path, overwrite: bool, device: str, log: Log = ignore, level: str = "quick") -> Table:
     """Runs the demonstration; its folder is complete or not there."""
+    recipe = replace(Recipe.read(DEMO), level=level)
+    require_earlier(folder, recipe.title)
     with runs.writing(folder, overwrite) as work:
-        return bench(replace(Recipe.read(DEMO), level=level), work, device, log)
+        return bench(recipe, work, device, log)
 
 
 def bench(recipe: Recipe, folder: Path, device: str, log: Log = ignore) -> Table:
     """Runs what is not there yet, and writes table.json and report.html."""
-    found = [run for seed in recipe.seeds for run in _seed(recipe, folder / f"seed-{seed}", seed, device, log)]
+    Place(folder, device=device).torch_device()  # refused before anything is written
+    claim(folder, _about(recipe))
+    found = [run for seed in recipe.seeds for run in _seed(recipe, folder, seed, device, log)]
     table = tabulate(found)
-    runs.write_file(folder / "table.json", json.dumps(table.to_dict(), indent=2) + "\n")
-    runs.write_file(folder / "report.html", report.page(table, found, recipe.title))
+    report.publish(folder, table, found, recipe.title)
     return table
+
+
+def _about(recipe: Recipe) -> dict[str, Any]:
+    """The whole recipe as plain values, and the runs that it makes."""
+    names = ["original", *(entry.label for entry in recipe.entries)]
+    places = [there for seed in recipe.seeds for _, _, there in _places(recipe, seed)]
+    return {
+        "title": recipe.title,
+        "level": recipe.level,
+        "made": {
+            "data": recipe.source.to_dict(),
+            "model": recipe.model,
+            "model_set": dict(recipe.arguments),
+            "training": recipe.training.to_dict(),
+            "forget": recipe.forget.text,
+            "split_seed": recipe.split_seed,
+            "holdout": recipe.holdout,
+            "unseen": recipe.unseen,
+        },
+        "methods": {entry.label: {"name": entry.name, **entry.method.to_dict()} for entry in recipe.entries},
+        "tried": {entry.label: entry.tried for entry in recipe.entries},
+        "runs": [f"{there}/{name}" for there in places for name in names],
+    }
+
+
+def _places(recipe: Recipe, seed: int) -> Iterator[tuple[int, int, Path]]:
+    """The draws and the seeds of methods on the original of one seed, and where the runs of each go."""
+    for draw in recipe.draws or [recipe.split_seed]:
+        there = Path(f"seed-{seed}", f"draw-{draw}" if recipe.draws else "")
+        for method_seed in recipe.method_seeds or [seed]:
+            yield draw, method_seed, there / (f"method-{method_seed}" if recipe.method_seeds else "")
 
 
 def _seed(recipe: Recipe, folder: Path, seed: int, device: str, log: Log) -> Iterator[Run]:
     """Trains the original of one seed, and makes it forget each draw."""
-    if not _finished(folder / "trained", recipe, recipe.split_seed, recipe.training.to_dict()):
+    trained = folder / f"seed-{seed}" / "trained"
+    if not _finished(trained, recipe.training.to_dict()):
         jobs.train(
             recipe.model,
             recipe.arguments,
             recipe.source,
             recipe.training,
             recipe.holdout,
-            Place(folder / "trained", seed=seed, device=device, resume=runs.resumable(folder / "trained")),
+            Place(trained, seed=seed, device=device, resume=runs.resumable(trained)),
             recipe.split_seed,
             log,
         )
-    for draw in recipe.draws or [recipe.split_seed]:
-        there = folder / f"draw-{draw}" if recipe.draws else folder
-        for method_seed in recipe.method_seeds or [seed]:
-            place = Place(
-                there / f"method-{method_seed}" if recipe.method_seeds else there, seed=method_seed, device=device
-            )
-            yield from _draw(recipe, folder / "trained", draw, place, log)
+    for draw, method_seed, there in _places(recipe, seed):
+        yield from _draw(recipe, trained, draw, Place(folder / there, seed=method_seed, device=device), log)
 
 
 def _draw(recipe: Recipe, trained: Path, draw: int, place: Place, log: Log) -> Iterator[Run]:
@@ -68,11 +97,11 @@ def _draw(recipe: Recipe, trained: Path, draw: int, place: Place, log: Log) -> I
         return replace(place, folder=there, resume=runs.resumable(there))
 
     factory = recipe.model if ":" in recipe.model else None
-    original = _finished(at("original").folder, recipe, draw, {}) or jobs.score(subject(), request, at("original"))
+    original = _finished(at("original").folder, {}) or jobs.score(subject(), request, at("original"))
     made: list[tuple[Run, int | None]] = [(original, None)]
     for entry in recipe.entries:
         settings = entry.method.to_dict()
-        run = _finished(at(entry.label).folder, recipe, draw, settings)
+        run = _finished(at(entry.label).folder, settings)
         run = run or jobs.scrub(subject(), request, entry.name, settings, at(entry.label), log)
         made.append((run, entry.tried))
     deeper = [(Audit(run, recipe.level, {}, {}, factory, place.torch_device()).carry_out(log), n) for run, n in made]
@@ -80,22 +109,11 @@ def _draw(recipe: Recipe, trained: Path, draw: int, place: Place, log: Log) -> I
     yield from (jobs.compare(run, references[0], tried) if references else run for run, tried in deeper)
 
 
-def _finished(folder: Path, recipe: Recipe, draw: int, settings: dict[str, Any]) -> Run | None:
-    """The run that is there already; refused if the recipe has changed since."""
+def _finished(folder: Path, settings: dict[str, Any]) -> Run | None:
+    """The run that is there already; refused if somebody has put another into its place."""
     if not folder.exists():
         return None
     run = runs.read(folder)
-    divided = run.record["split"]
-    wanted: dict[str, Any] = {"holdout": recipe.holdout, "held_seed": recipe.split_seed}
-    if run.record["verb"] != "train":
-        wanted |= {"forget": recipe.forget.text, "seed": draw, "unseen": recipe.unseen}
-    same = (
-        run.settings == settings
-        and run.record["data"] == recipe.source.to_dict()
-        and recipe.arguments.items() <= run.record["model"]["arguments"].items()
-        and recipe.model in (run.record["model"]["source"], run.record["model"]["name"], run.record["model"]["origin"])
-        and {name: divided.get(name) for name in wanted} == wanted
-    )
-    if not same:
-        raise RunError(f"{folder} was made by another recipe than this. Remove it, or choose another folder.")
+    if run.settings != settings:
+        raise RunError(f"{folder} was made with other settings than this recipe's: choose another folder.")
     return run

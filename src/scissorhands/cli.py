@@ -44,7 +44,7 @@ from .methods import METHODS, find
 from .metrics import LEVELS, METRICS
 from .precision import PRECISIONS
 from .problem import Log, ignore
-from .recipe import Recipe
+from .recipe import HOLDOUT, PAGE, Recipe
 from .runs import Run
 from .settings import Settings
 from .sources import Source
@@ -238,7 +238,7 @@ _forget_options = _options(
 @click.option(
     "--set", "settings", multiple=True, metavar="NAME=VALUE", help="A setting of training, such as epochs=30."
 )
-@click.option("--holdout", default=0.1, show_default=True, help="Share of the training data to hold out as unseen.")
+@click.option("--holdout", default=HOLDOUT, show_default=True, help="Share of the training data to hold out as unseen.")
 @click.option("--split-seed", default=0, show_default=True, help="Seed of the choice of what is held out.")
 @click.option("-o", "--output", type=_PATH, help="The run folder to write.")
 @click.option("--factory", metavar="MODULE:NAME", help="With --resume: the code that builds the model, if it is yours.")
@@ -489,16 +489,21 @@ def _about(seconds: float) -> str:
 
 @group.command(name="report")
 @click.argument("folders", nargs=-1, required=True, type=_PATH, metavar="RUN...")
-@click.option("-o", "--output", type=_PATH, default="report.html", show_default=True)
+@click.option("-o", "--output", type=_PATH, default=PAGE, show_default=True)
 @click.option("--title", default="Scissorhands report", show_default=True)
+@click.option(
+    "--pictures", is_flag=True, help="Show the pictures of records, forgotten ones too, where there are some."
+)
 @click.option("--json", "as_json", is_flag=True, help="Print the table as JSON.")
-def report_(folders: tuple[Path, ...], output: Path, title: str, as_json: bool) -> None:
-    """Make one page of some runs."""
+def report_(folders: tuple[Path, ...], output: Path, title: str, pictures: bool, as_json: bool) -> None:
+    """Make one page of some runs; a RUN may be a folder of runs, such as a bench."""
     if output.is_dir():
         raise RunError(f"cannot write {output}: it is a folder.")
-    found = [runs.read(folder) for folder in folders]
+    if output.suffix.lower() not in (".html", ".htm"):
+        raise RunError(f"cannot write {output}: a report is a page, so give it a name that ends in .html or .htm.")
+    found = report.gathered(folders)
     shown = table.tabulate(found)
-    runs.write_file(output, report.page(shown, found, title))
+    report.write(output, report.page(shown, found, title, pictures))
     _print(shown, as_json)
     err.print(f"wrote {_plain(str(output))}")
 
@@ -616,25 +621,26 @@ def methods(name: str | None, as_json: bool) -> None:
 @click.argument("recipe", type=_PATH)
 @click.option("-o", "--output", type=_PATH, required=True, help="The folder to write; what is done there is kept.")
 @_level_option
+@click.option("--trust", multiple=True, metavar="MODULE:NAME", help="Code that the recipe names and that may run.")
 @click.option("--device", default="auto", show_default=True)
 @click.option("--json", "as_json", is_flag=True, help="Print the table as JSON.")
-def bench(recipe: Path, output: Path, level: str | None, device: str, as_json: bool) -> None:
+def bench(recipe: Path, output: Path, level: str | None, trust: tuple[str, ...], device: str, as_json: bool) -> None:
     """Run the experiment of a RECIPE, or go on with it."""
     if about_pipelines(recipe):
-        found = _bench_pipeline(recipe, output, level, device)
+        found = _bench_pipeline(recipe, output, level, trust, device)
     else:
-        chosen = Recipe.read(recipe)
+        chosen = Recipe.read(recipe, trust)
         with _progress() as log:
             found = benching.bench(replace(chosen, level=level or chosen.level), output, device, log)
     _print(found, as_json)
     err.print(f"wrote {_plain(str(output / 'report.html'))} and {_plain(str(output / 'table.json'))}")
 
 
-def _bench_pipeline(recipe: Path, output: Path, level: str | None, device: str) -> table.Table:
+def _bench_pipeline(recipe: Path, output: Path, level: str | None, trust: tuple[str, ...], device: str) -> table.Table:
     """Runs an experiment with a pipeline."""
     if level:
         raise click.UsageError(f"--level is about classifiers, and {recipe} is about a pipeline.")
-    experiment, by = experiments.read(recipe)
+    experiment, by = experiments.read(recipe, trust)
     with _progress() as log:
         return experiment.run(output, by.panel(Place(output, device=device).torch_device()), device, log)
 
@@ -681,7 +687,7 @@ def _arguments(assignments: tuple[str, ...]) -> dict[str, Any]:
     """Arguments of a model: whole numbers, numbers, true, false, or text."""
     values: dict[str, Any] = dict(Settings.parsed(assignments))
     for name, value in values.items():
-        with suppress(ValueError):
+        with suppress(ValueError, RecursionError):
             values[name] = value if value == "null" else json.loads(value)
     return values
 
@@ -755,6 +761,8 @@ def _show_errors(run: Run) -> None:
 
 
 def _print(shown: table.Table, as_json: bool) -> None:
+    for sentence in shown.damage():
+        err.print(f"[bold yellow]warning:[/] damaged: {_plain(sentence)}")
     if as_json:
         _say(json.dumps(shown.to_dict(), indent=2))
         return
@@ -763,8 +771,7 @@ def _print(shown: table.Table, as_json: bool) -> None:
     grid.add_column("method", no_wrap=True)
     for name in names:
         grid.add_column(table.TITLES[name], justify="right", no_wrap=True)
-    judged = any(row.verdicts for row in shown.rows)
-    if judged:
+    if judged := shown.judged():
         grid.add_column("verdict", no_wrap=True)
     for row in shown.rows:
         grid.add_row(_plain(row.method), *(row.cell(name) for name in names), *([row.verdict()] if judged else []))

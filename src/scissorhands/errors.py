@@ -1,7 +1,9 @@
 """One base class for everything a user can mend, and its few children."""
 
+import json
 from collections.abc import Iterable
 from difflib import get_close_matches
+from typing import Any
 
 
 class ScissorhandsError(Exception):
@@ -90,3 +92,16 @@ def did_you_mean(name: str, known: Iterable[str]) -> str:
     near = get_close_matches(name.lower(), lowered, n=1)
     hint = f"Did you mean '{lowered[near[0]]}'? " if near else ""
     return f"{hint}Known: {listed(known)}."
+
+
+def given(value: Any) -> str:
+    """A value as it was given, cut short, for a message that refuses it.
+
+    >>> given(["a", True]), given("x" * 99)[-3:]
+    ('["a", true]', 'xx…')
+    """
+    try:
+        shown = json.dumps(value, default=str, ensure_ascii=False)
+    except (ValueError, TypeError, RecursionError):  # too many digits, or nested too deeply
+        shown = f"this {type(value).__name__}"
+    return shown if len(shown) <= 80 else f"{shown[:79]}…"

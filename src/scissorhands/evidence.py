@@ -74,6 +74,12 @@ def still_good(known: Iterable[str], before: Mapping[str, Any], now: Mapping[str
     return [name for name in known if name not in stale]
 
 
+def settings_behind(names: Iterable[str]) -> set[str]:
+    """The settings of an evaluation that these metrics depend on."""
+    needs = {need for name in names if name in METRICS for need in METRICS[name].needs}
+    return {setting for name, gatherer in GATHERERS.items() if name in needs for setting in gatherer.settings}
+
+
 def plan(exam: Exam, names: list[str]) -> list[Step]:
     """What gathering these will take, measured on a few steps of this model on this machine."""
     pace = Pace.of(exam) if names else Pace(0.0, 0.0)

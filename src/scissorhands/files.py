@@ -55,10 +55,10 @@ def read_text(path: Path, most: int = _MOST) -> str:
         raise ReadError(f"{path} cannot be read: it is no text in UTF-8.") from None
 
 
-def read_toml(path: Path) -> dict[str, Any]:
-    """Read a TOML file."""
+def read_toml(path: Path, most: int = _MOST) -> dict[str, Any]:
+    """Read a TOML file of at most so many bytes."""
     try:
-        return tomllib.loads(read_text(path))
+        return tomllib.loads(read_text(path, most))
     except (ValueError, RecursionError) as error:
         raise ReadError(f"{path} cannot be read as TOML: {_reason(error)}.") from None
 

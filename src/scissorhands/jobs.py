@@ -383,6 +383,7 @@ def compare(run: Run, reference: Run, tried: int | None = None) -> Run:
         scores=scores,
         reference=runs.from_there(reference.folder, run.folder),
         reference_seconds=reference.result.seconds,
+        reference_hash=runs.scores_hash(reference.folder),
         tried=tried if tried is not None else run.result.tried,
     )
     runs.write_result(run.folder, result)

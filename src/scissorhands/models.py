@@ -3,6 +3,7 @@
 import hashlib
 import importlib
 import json
+import os
 import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -15,7 +16,7 @@ from torch import nn
 
 from . import huggingface
 from .distributed import fill, first, hollow, spread, whole, write
-from .errors import ModelError, did_you_mean, listed
+from .errors import ModelError, did_you_mean, given, listed
 from .modes import evaluating
 from .networks import NETWORKS, Normalise
 from .problem import on_device
@@ -23,6 +24,7 @@ from .records import Records
 
 WEIGHTS = "model.safetensors"
 _CPU = torch.device("cpu")
+_MOST = 2**20  # classes, channels or width
 _PICKLES = (".bin", ".pt", ".pth", ".ckpt", ".pkl")
 
 
@@ -40,16 +42,30 @@ class Blueprint:
     def build(self) -> nn.Module:
         """The model with fresh weights."""
         factory = NETWORKS[self.name] if self.name in NETWORKS else named_object(self.name)
-        if self.name in NETWORKS and any(type(x) is not int or x < 1 for x in self.arguments.values()):
-            raise ModelError(f"the arguments of '{self.name}' are whole numbers from 1, not {dict(self.arguments)}.")
+        if self.name in NETWORKS and any(type(x) is not int or not 1 <= x <= _MOST for x in self.arguments.values()):
+            wrong = given(dict(self.arguments))
+            raise ModelError(f"the arguments of '{self.name}' are whole numbers from 1 to {_MOST}, not {wrong}.")
         try:
+            if self.name in NETWORKS:
+                self._require_room()
             model = factory(**self.arguments)
+        except ModelError:
+            raise
         except Exception as error:  # it is somebody's code, and may raise anything
             reason = f"{type(error).__name__}: {error}"
             raise ModelError(f"'{self.name}' cannot be built with {dict(self.arguments)}: {reason}") from None
         if not isinstance(model, nn.Module):
             raise ModelError(f"'{self.name}' returned a {type(model).__name__}, not a torch.nn.Module.")
         return model
+
+    def _require_room(self) -> None:
+        """Refuses a network of ours whose weights alone would not fit into this machine's memory."""
+        with torch.device("meta"):
+            needed = sum(weight.nbytes for weight in NETWORKS[self.name](**self.arguments).parameters())
+        memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+        if needed > memory:
+            size = f"{needed / 2**30:.0f} GiB, and this machine has {memory / 2**30:.0f} GiB of memory"
+            raise ModelError(f"'{self.name}' with {dict(self.arguments)} has weights of {size}.")
 
 
 def create(name: str, records: Records, arguments: Mapping[str, Any]) -> tuple[nn.Module, Blueprint]:
@@ -65,7 +81,11 @@ def create(name: str, records: Records, arguments: Mapping[str, Any]) -> tuple[n
         _name_classes(classifier, records.classes)
         return classifier, Blueprint(name, classes=records.classes)
     images, _ = records.fetch(torch.arange(min(len(records), 5000)))
-    blueprint = Blueprint(name, {"classes": classes, "channels": images.shape[1], **arguments}, records.classes)
+    known = {"classes": classes, "channels": images.shape[1]}
+    for what, number in known.items():
+        if arguments.get(what, number) != number:
+            raise ModelError(f"the data has {number} {what}, not {given(arguments[what])}: leave '{what}' out.")
+    blueprint = Blueprint(name, {**known, **arguments}, records.classes)
     model = blueprint.build()
     for module in model.modules():
         if isinstance(module, Normalise):

@@ -1,21 +1,27 @@
 """A recipe: one complete experiment in a TOML file, which holds only what differs from the defaults."""
 
 import itertools
-import tomllib
-from collections.abc import Iterator, Mapping
+import json
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from .errors import SettingError, did_you_mean
+from .distributed import first
+from .errors import DataError, ReadError, RunError, SettingError, did_you_mean, given
+from .files import read_json, read_toml, write_text
 from .forget import Forget
 from .methods import Method, find
 from .metrics import LEVELS
+from .settings import MOST
 from .sources import Source
 from .train import Training
 
 # The paper's comparison: the oracle first, then the eight others, then its own method.
 PAPER = ("retrain", "finetune", "ascent", "influence", "shrink", "expand", "l1sparse", "salun", "scissorhands")
+ABOUT, TABLE, PAGE = "recipe.json", "table.json", "report.html"  # what a bench leaves beside its runs
+HOLDOUT = 0.1  # the share of the training data that is held out as unseen, unless something else is asked
+_BYTES, _DEPTH = 4 << 20, 8  # more than any recipe has
 _KEYS = (
     "title",
     "data",
@@ -65,23 +71,23 @@ class Recipe:
     method_seeds: list[int] = field(default_factory=list)
     level: str = "quick"
     split_seed: int = 0
-    holdout: float = 0.0
+    holdout: float = HOLDOUT
     unseen: float = 0.2
 
     @classmethod
-    def read(cls, path: Path) -> "Recipe":
-        """The recipe in a file; everything that it names is built, so that a mistake shows before the work."""
+    def read(cls, path: Path, trusted: Collection[str] = ()) -> "Recipe":
+        """The recipe in a file; everything that it names is built, so that a mistake shows before the work.
+
+        Somebody's code runs only if it is among the `trusted`.
+        """
+        text = load(path)
         try:
-            text = tomllib.loads(path.read_text(encoding="utf-8"))
-        except (OSError, ValueError) as error:
-            raise SettingError(f"{path} cannot be read as a recipe: {error}.") from None
-        try:
-            return cls._made(text, path.stem)
-        except SettingError as error:
+            return cls._made(text, path.stem, trusted)
+        except (SettingError, DataError) as error:
             raise SettingError(f"{path}: {error}") from None
 
     @classmethod
-    def _made(cls, text: dict[str, Any], stem: str) -> "Recipe":
+    def _made(cls, text: dict[str, Any], stem: str, trusted: Collection[str]) -> "Recipe":
         _check_types(text)
         names = list(text.get("methods", PAPER))
         for key in text:
@@ -92,6 +98,7 @@ class Recipe:
         for key in ("data", "model", "forget"):
             if key not in text:
                 raise SettingError(f"a recipe needs '{key}'.")
+        require_trusted([text["model"], *names], trusted)
         data = text["data"] if isinstance(text["data"], dict) else {"name": text["data"]}
         training = Training.make(text.get("training", {}))
         tried = text.get("tried", {})
@@ -117,29 +124,57 @@ class Recipe:
         return cls(title, Source.make(data), text["model"], arguments, forget, training, found, **rest)
 
 
+def load(path: Path) -> dict[str, Any]:
+    """The text of a recipe; dates, numbers beyond 64 bits and deep nesting are refused, since none needs them."""
+    text = read_toml(path, _BYTES)
+    level: list[Any] = [text]
+    for _ in range(_DEPTH):
+        inner = [x for one in level for x in (one.values() if isinstance(one, dict) else one)]
+        for value in inner:
+            if not isinstance(value, str | int | float | list | dict) or (type(value) is int and abs(value) >= 2**63):
+                raise SettingError(
+                    f"{path}: {given(value)} is neither text, nor a number of 64 bits, nor true or false."
+                )
+        level = [value for value in inner if isinstance(value, list | dict)]
+    if level:
+        raise SettingError(f"{path}: it is nested too deeply for a recipe.")
+    return text
+
+
+def require_trusted(names: Iterable[str], trusted: Collection[str]) -> None:
+    """Refuses code that a recipe names and the user does not: a file that one was sent must not decide what runs."""
+    for name in names:
+        if ":" in name and name not in trusted:
+            raise SettingError(f"it runs the code '{name}'. If you trust it, name it: --trust {name}")
+
+
 def _check_types(text: Mapping[str, Any]) -> None:
     """Refuses values of the wrong kind, which TOML lets through."""
     for key in ("seeds", "draws", "method_seeds"):
         numbers = text.get(key, [0])
         if not isinstance(numbers, list) or not numbers or any(type(x) is not int for x in numbers):
-            raise SettingError(f"'{key}' must be a list of whole numbers, not {numbers!r}.")
+            raise SettingError(f"'{key}' must be a list of whole numbers, not {given(numbers)}.")
+        if any(abs(number) > MOST[int] for number in numbers):
+            raise SettingError(f"'{key}' must be whole numbers of at most {MOST[int]}, not {given(numbers)}.")
         if len({*numbers}) < len(numbers):
-            raise SettingError(f"'{key}' names a number twice: {numbers}.")
+            raise SettingError(f"'{key}' names a number twice: {given(numbers)}.")
     if len(text.get("draws", [])) > 1 and not str(text.get("forget", "random:")).startswith(("random:", "classes:")):
         raise SettingError(f"'draws' are of what is forgotten at random, and '{text['forget']}' is not.")
     if text.get("level", "quick") not in LEVELS:
         raise SettingError(f"there is no level '{text['level']}'. {did_you_mean(str(text['level']), LEVELS)}")
     tried = text.get("tried", {})
     if not isinstance(tried, dict) or any(type(x) is not int or x < 0 for x in tried.values()):
-        raise SettingError(f"'tried' must be a table of whole numbers by method, not {tried!r}.")
+        raise SettingError(f"'tried' must be a table of whole numbers by method, not {given(tried)}.")
     if not isinstance(text.get("methods", []), list) or any(type(x) is not str for x in text.get("methods", [])):
-        raise SettingError(f"'methods' must be a list of names, not {text['methods']!r}.")
+        raise SettingError(f"'methods' must be a list of names, not {given(text['methods'])}.")
     for key in ("holdout", "unseen"):
         if type(text.get(key, 0)) not in (int, float) or not 0 <= text.get(key, 0) < 1:
-            raise SettingError(f"'{key}' must be a share from 0, below 1, not {text[key]!r}.")
+            raise SettingError(f"'{key}' must be a share from 0, below 1, not {given(text[key])}.")
     for key, kind in (("split_seed", int), ("model", str), ("forget", str), ("title", str), ("model_set", dict)):
         if key in text and type(text[key]) is not kind:
-            raise SettingError(f"'{key}' cannot be {text[key]!r}.")
+            raise SettingError(f"'{key}' cannot be {given(text[key])}.")
+    if abs(text.get("split_seed", 0)) > MOST[int]:
+        raise SettingError(f"'split_seed' must be a whole number of at most {MOST[int]}, not {text['split_seed']}.")
 
 
 def entries(name: str, kind: type[Method], settings: Mapping[str, Any], tried: int | None = None) -> Iterator[Entry]:
@@ -148,4 +183,50 @@ def entries(name: str, kind: type[Method], settings: Mapping[str, Any], tried: i
     for values in itertools.product(*lists.values()):
         chosen = dict(zip(lists, values, strict=True))
         label = "-".join([name.replace(":", "."), *(f"{key}={value}" for key, value in chosen.items())])
+        label = label.replace("/", "_").replace("\0", "_")  # it is the name of a folder
         yield Entry(label, name, kind.make({**settings, **chosen}), tried)
+
+
+def claim(folder: Path, about: Mapping[str, Any]) -> None:
+    """Writes down by which recipe a folder is made; refuses the folder of another, whose table would be replaced.
+
+    What stands under `made` must stay as it is, and so must a method with its settings; `runs` may be added.
+    """
+    first(lambda: _claim(folder, json.loads(json.dumps(about))))
+
+
+def _claim(folder: Path, about: dict[str, Any]) -> None:
+    known = claimed(folder) if (folder / ABOUT).exists() else {}
+    others = {path.name for path in folder.iterdir()} - {ABOUT} if folder.is_dir() else set()
+    if not known and others & {"run.toml", TABLE, PAGE, *(Path(run).parts[0] for run in about["runs"])}:
+        raise RunError(f"{folder} holds what is not known to be of this recipe: choose another folder.")
+    if known and others:
+        changed = [name for name, value in about["made"].items() if known["made"].get(name) != value]
+        changed += [name for name, value in about["methods"].items() if known["methods"].get(name, value) != value]
+        if changed:
+            raise RunError(f"{folder} was made by another recipe, with another '{changed[0]}': choose another folder.")
+        if missing := [run for run in known["runs"] if run not in about["runs"]]:
+            what = f"which has {missing[0]} too: keep that in the recipe, or choose another folder"
+            raise RunError(f"{folder} was made by another recipe, {what}.")
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise RunError(f"cannot write to {folder}: {error.strerror}.") from None
+    if about != known:
+        write_text(folder / ABOUT, json.dumps(about, indent=1) + "\n", private=True)
+
+
+def claimed(folder: Path) -> dict[str, Any]:
+    """What is written down about the recipe of a folder."""
+    known = read_json(folder / ABOUT, dict)
+    kinds = {"title": str, "made": dict, "methods": dict, "runs": list}
+    if any(not isinstance(known.get(name), kind) for name, kind in kinds.items()):
+        raise ReadError(f"{folder / ABOUT} cannot be read: it does not say what recipe it is about.")
+    return known
+
+
+def require_earlier(folder: Path, title: str) -> None:
+    """Refuses a folder that holds something else than an earlier result of the recipe with this title."""
+    other = claimed(folder)["title"] != title if (folder / ABOUT).exists() else (folder / "run.toml").exists()
+    if other:
+        raise RunError(f"{folder} is not an earlier demo, so it is not replaced: choose another folder.")

@@ -7,6 +7,7 @@ was killed is still there under a hidden name, with begun.toml to say what was a
 
 import errno
 import fcntl
+import hashlib
 import json
 import os
 import shlex
@@ -25,7 +26,7 @@ from .distributed import first, rank, together
 from .errors import FailedError, LostError, RunError, ScissorhandsError, StoppedError
 from .evaluate import Scores
 from .evidence import from_tensors, to_tensors
-from .metrics import Evidence
+from .metrics import METRICS, Evidence
 from .problem import Log
 from .progress import ABOUT, CHECKPOINTS, PART
 from .settings import to_toml
@@ -40,7 +41,7 @@ class Result:
     """What a run is worth: its scores, what it cost, and what it was compared with.
 
     `tried` is how many runs were made to choose the settings, where that is known; `examined` are the settings of an
-    evaluation above the quick level.
+    evaluation above the quick level; `reference_hash` is the `scores_hash` of the reference as it was compared with.
     """
 
     scores: Scores
@@ -50,6 +51,7 @@ class Result:
     reference_seconds: float | None = None
     tried: int | None = None
     examined: Mapping[str, Any] = field(default_factory=dict)
+    reference_hash: str = ""
 
     def values(self) -> dict[str, float]:
         """All numbers by name, as tables show them."""
@@ -70,6 +72,7 @@ class Result:
             "seconds": self.seconds,
             "reference_run": self.reference,
             "reference_seconds": self.reference_seconds,
+            "reference_hash": self.reference_hash,
             "tried": self.tried,
             "examined": dict(self.examined),
         }
@@ -83,7 +86,7 @@ class Result:
             values.pop(derived, None)
         scores = Scores.from_dict({**stored, "values": values})
         cost = (stored["seconds"], memory, stored["reference_run"], stored["reference_seconds"], stored.get("tried"))
-        return cls(scores, *cost, stored.get("examined", {}))
+        return cls(scores, *cost, stored.get("examined", {}), str(stored.get("reference_hash", "")))
 
 
 @dataclass(frozen=True)
@@ -145,6 +148,15 @@ def read(folder: Path) -> Run:
     except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
         raise RunError(f"{folder} cannot be read as a run: {type(error).__name__}: {error}") from None
     return Run(folder, record, result)
+
+
+def scores_hash(folder: Path) -> str:
+    """A hash of what a run is worth by itself; comparing it with a reference, even with itself, does not change it."""
+    result = read(folder).result
+    beside = {name for name, metric in METRICS.items() if "retrained" in metric.needs}
+    values = {name: value for name, value in result.scores.values.items() if name not in beside}
+    own = [result.scores.manifest, values, dict(result.scores.counts), result.seconds]
+    return hashlib.sha256(json.dumps(own, sort_keys=True).encode()).hexdigest()
 
 
 def _require(record: Mapping[str, Any]) -> None:

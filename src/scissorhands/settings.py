@@ -10,7 +10,9 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import MISSING, dataclass, field, fields
 from typing import Any, Self, get_type_hints
 
-from .errors import SettingError, did_you_mean
+from .errors import SettingError, did_you_mean, given
+
+MOST: dict[type, float] = {int: 2**31 - 1, float: 1e30}  # counts fit 32 bits, and numbers float32 with room to spare
 
 
 @dataclass(frozen=True)
@@ -56,6 +58,8 @@ class Settings:
     @classmethod
     def make(cls, values: Mapping[str, Any]) -> Self:
         """The object with these values; an unknown name is answered with the nearest known one."""
+        if not isinstance(values, Mapping):
+            raise SettingError(f"the settings of {cls.__name__} are names with values, not {given(values)}.")
         known = [f.name for f in fields(cls)]
         for name in values:
             if name not in known:
@@ -101,12 +105,13 @@ class Settings:
         if "rule" not in f.metadata:
             raise SettingError(f"{type(self).__name__}: write '{f.name}' as a setting(default, rule, meaning).")
         rule: Rule = f.metadata["rule"]
-        if kind is float and type(value) is int:
+        most = MOST.get(kind, math.inf)
+        large = type(value) in MOST and abs(value) > most
+        if kind is float and type(value) is int and not large:
             value = float(value)
-        if type(value) is not kind or not rule.holds(value):
-            raise SettingError(
-                f"{type(self).__name__}: '{f.name}' must be {rule.says}, not {json.dumps(value, default=str)}."
-            )
+        if type(value) is not kind or large or not rule.holds(value):
+            says = f"{rule.says}, and at most {most}" if large else rule.says
+            raise SettingError(f"{type(self).__name__}: '{f.name}' must be {says}, not {given(value)}.")
         return value
 
 

@@ -1,16 +1,19 @@
 """Runs, side by side: one row per method, the mean and the spread over seeds, and which rows cannot be told apart."""
 
 import json
+import os
 import statistics
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from itertools import combinations
+from shlex import quote
 from typing import Any
 
 from .errors import RunError
+from .evidence import settings_behind
 from .metrics import METRICS, noise_floor, widest
-from .runs import Run
+from .runs import Run, is_run, scores_hash
 
 TITLES = {name: metric.title for name, metric in METRICS.items()}
 MAIN = (
@@ -33,7 +36,7 @@ MAIN = (
 
 @dataclass(frozen=True)
 class Row:
-    """One method with one set of settings on one forget set."""
+    """One method with one set of settings on one forget set; `damaged` says by seed what a run broke."""
 
     method: str
     settings: dict[str, Any]
@@ -43,6 +46,7 @@ class Row:
     metrics: dict[str, dict[str, float | None]]
     failed: dict[str, str]
     verdicts: dict[str, int]
+    damaged: dict[str, str]
     runs: Sequence[Run] = ()
 
     def cell(self, name: str) -> str:
@@ -57,10 +61,11 @@ class Row:
         return f"{mean:.{digits}f}" + ("" if std is None else f" ± {std:.{digits}f}")
 
     def verdict(self) -> str:
-        """The verdicts of the runs, with their number where they differ."""
-        if len(self.verdicts) == 1:
-            return next(iter(self.verdicts))
-        return ", ".join(f"{count} {call}" for call, count in self.verdicts.items()) or "–"
+        """The verdicts of the runs, with their number where they differ, and how many are damaged."""
+        calls = [f"{count} {call}" if len(self.verdicts) > 1 else call for call, count in self.verdicts.items()]
+        if self.damaged:
+            calls.append("damaged" if len(self.damaged) == len(self.seeds) else f"{len(self.damaged)} damaged")
+        return ", ".join(calls) or "–"
 
 
 @dataclass(frozen=True)
@@ -80,13 +85,15 @@ class Difference:
 class Table:
     """Rows, the method that gaps and times are measured against, and what chance alone does.
 
-    `noise` holds the Avg. Gaps between retrained models of different seeds: their mean is the noise floor.
+    `noise` holds the Avg. Gaps between retrained models of different seeds: their mean is the noise floor. `stale` says
+    which runs were compared with a reference that has changed since.
     """
 
     reference: str | None
     rows: list[Row]
     noise: list[float] = field(default_factory=list)
     differences: list[Difference] = field(default_factory=list)
+    stale: list[str] = field(default_factory=list)
 
     def names(self, among: Sequence[str] = tuple(TITLES)) -> list[str]:
         """The metrics that any row has, in the table's order."""
@@ -105,9 +112,17 @@ class Table:
         """The method with the lowest Avg. Gap, of those that are compared."""
         return self.differences[0].method if self.differences else None
 
+    def judged(self) -> bool:
+        """Whether any row has a verdict, or is damaged."""
+        return any(row.verdicts or row.damaged for row in self.rows)
+
+    def damage(self) -> list[str]:
+        """What runs broke, in sentences."""
+        return [f"{row.method}, seed {seed}: {what}" for row in self.rows for seed, what in row.damaged.items()]
+
     def notes(self) -> list[str]:
-        """What the table says about chance, in sentences."""
-        lines = []
+        """What the table says about chance, and about what is out of date, in sentences."""
+        lines = [*self.stale]
         if (floor := self.noise_floor()) is not None:
             lines.append(f"Noise floor: two retrained models of different seeds have an Avg. Gap of {floor:.2f}.")
         if self.differences:
@@ -124,6 +139,7 @@ class Table:
             "rows": [{name: value for name, value in vars(row).items() if name != "runs"} for row in self.rows],
             "noise_floor": self.noise_floor(),
             "differences": [vars(difference) for difference in self.differences],
+            "stale": self.stale,
         }
 
 
@@ -131,16 +147,54 @@ def tabulate(runs: Sequence[Run]) -> Table:
     """The table of these runs. Runs are averaged only if they forgot the same thing by the same method and settings."""
     if not runs:
         raise RunError("there is no run to show.")
-    groups: dict[str, list[Run]] = {}
-    for run in runs:
-        groups.setdefault(json.dumps([run.method, _described(run)], sort_keys=True), []).append(run)
-    labels = _labels([group[0] for group in groups.values()])
-    rows = [_row(label, group) for label, group in zip(labels, groups.values(), strict=True)]
+    groups = _groups(runs)
+    labels = _labels([group[0] for group in groups])
+    rows = [_row(label, group) for label, group in zip(labels, groups, strict=True)]
     folders = {(run.folder / run.result.reference).resolve() for run in runs if run.result.reference}
     references = {run.method for run in runs if run.folder.resolve() in folders} or {folder.name for folder in folders}
     reference = references.pop() if len(references) == 1 else None
     noise = _noise([run for run in runs if run.method == reference])
-    return Table(reference, rows, noise, _differences(runs, reference, noise))
+    return Table(reference, rows, noise, _differences(runs, reference, noise), _stale(runs))
+
+
+def _groups(runs: Sequence[Run]) -> list[list[Run]]:
+    """The runs that are averaged: alike in all but the seed, and not examined in different ways.
+
+    A run that was not examined, or less deeply, contradicts none that was.
+    """
+    alike: dict[str, list[Run]] = {}
+    for run in runs:
+        alike.setdefault(json.dumps([run.method, _described(run)], sort_keys=True), []).append(run)
+    found: list[list[Run]] = []
+    for group in alike.values():
+        ways: dict[str, set[str]] = {}
+        for run in group:
+            for name, value in _examined(run).items():
+                ways.setdefault(name, set()).add(json.dumps(value))
+        differs = [name for name, values in ways.items() if len(values) > 1]
+        parts: dict[str, list[Run]] = {}
+        for run in group:
+            examined = _examined(run)
+            parts.setdefault(json.dumps([examined.get(name) for name in differs]), []).append(run)
+        found += parts.values()
+    return found
+
+
+def _stale(runs: Sequence[Run]) -> list[str]:
+    """Which runs were compared with a reference that has been replaced, or examined again, since."""
+    found = []
+    for run in runs:
+        reference = run.folder / run.result.reference
+        if run.result.reference_hash and is_run(reference):
+            try:
+                now = scores_hash(reference)
+            except RunError:
+                now = ""
+            if now != run.result.reference_hash:
+                ours, theirs = (quote(os.path.relpath(folder)) for folder in (run.folder, reference))
+                again = f"compare again: scissorhands evaluate {ours} --against {theirs}"
+                found.append(f"{ours} was compared with a reference that has changed since; {again}")
+    return found
 
 
 def _noise(retrained: list[Run]) -> list[float]:
@@ -160,7 +214,7 @@ def _differences(runs: Sequence[Run], reference: str | None, noise: list[float])
     """
     gaps: dict[str, dict[tuple[str, int, int], float]] = {}
     contenders = [run for run in runs if run.method != reference and "avg_gap" in run.result.values()]
-    labels = _labels(contenders, without=("split.",))
+    labels = _labels(contenders, without=("split.", "evaluation."))
     for run, label in zip(contenders, labels, strict=True):
         gaps.setdefault(label, {})[(run.record["split"]["manifest"], *_seeds(run))] = run.result.scores.avg_gap
     if len(gaps) < 2:
@@ -187,15 +241,19 @@ def _differences(runs: Sequence[Run], reference: str | None, noise: list[float])
 def _labels(firsts: list[Run], without: tuple[str, ...] = ()) -> list[str]:
     """The methods' names, each with the settings in which it differs from another row of its name."""
     labels = []
-    described = [{k: v for k, v in _described(run).items() if not k.startswith(without or "\0")} for run in firsts]
+    described = [
+        {k: v for k, v in {**_described(run), **_examined(run)}.items() if not k.startswith(without or "\0")}
+        for run in firsts
+    ]
     for run, own in zip(firsts, described, strict=True):
         twins = [other for one, other in zip(firsts, described, strict=True) if one.method == run.method]
         differs = {k: v for k, v in own.items() if any(twin.get(k, v) != v for twin in twins)}
         draws = {one.record["split"].get("seed") for one in firsts}
         manifests = {one.record["split"]["manifest"] for one in firsts}
         if "split.manifest" in differs and len(draws) == len(manifests):  # the seed of the draw says it shorter
-            differs = {"draw": run.record["split"]["seed"], **differs}
             del differs["split.manifest"]
+            if "seed" in run.record["split"]:  # a run that only trained has drawn nothing
+                differs = {"draw": run.record["split"]["seed"], **differs}
         labels.append(" ".join([run.method, *(f"{name}={value}" for name, value in differs.items())]))
     return labels
 
@@ -210,6 +268,16 @@ def _described(run: Run) -> dict[str, Any]:
         **{f"data.{name}": value for name, value in run.record["data"].items() if name != "memory"},
         **{f"split.{name}": str(divided[name])[:16] for name in ("fingerprint", "manifest", "holdout")},
     }
+
+
+def _examined(run: Run) -> dict[str, Any]:
+    """The settings of the evaluation that the run's numbers depend on."""
+    examined, scores = run.result.examined, run.result.scores
+    behind = settings_behind([*scores.values, *scores.failed])
+    found = {f"evaluation.{name}": x for name, x in examined.items() if name in behind and name != "training"}
+    if "training" in behind:
+        found |= {f"evaluation.training.{name}": value for name, value in examined.get("training", {}).items()}
+    return found
 
 
 def _seeds(run: Run) -> tuple[int, int]:
@@ -240,6 +308,7 @@ def _row(label: str, group: list[Run]) -> Row:
         {name: _summary([value[name] for value in values]) for name in names},
         failed,
         dict(Counter(run.result.scores.verdict.call for run in group if run.result.scores.verdict)),
+        {str(_seed(run)): run.damage for run in sorted(group, key=_seeds) if run.damage},
         group,
     )
 

@@ -10,6 +10,7 @@ from torch import Tensor, nn
 from .. import runs
 from ..forget import Forget
 from ..problem import Log, ignore
+from ..recipe import require_earlier
 from ..records import Stored
 from ..table import Table
 from . import drawing, small
@@ -47,6 +48,7 @@ METHODS: dict[str, dict[str, Any]] = {
 
 def demo(folder: Path, overwrite: bool, device: str, log: Log = ignore) -> Table:
     """Runs the demonstration; its folder is complete or not there."""
+    require_earlier(folder, TITLE)
     with runs.writing(folder, overwrite) as work:
         original = small.original(0, log)
         train, test = small.pictures()

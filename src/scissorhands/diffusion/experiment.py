@@ -1,20 +1,19 @@
 """An experiment with a pipeline: one concept, several methods and seeds, all judged by the same panel, then a table."""
 
-import json
-import tomllib
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from .. import report, runs
-from ..distributed import first
-from ..errors import DataError, RunError, SettingError, did_you_mean
+from ..errors import DataError, ReadError, RunError, SettingError, did_you_mean
+from ..files import read_toml
 from ..forget import Forget
 from ..jobs import Place
 from ..problem import Log, ignore
-from ..recipe import Entry, entries
+from ..recipe import Entry, claim, entries, load, require_trusted
 from ..runs import Run
+from ..settings import MOST
 from ..table import Table, tabulate
 from . import drawing, judging
 from . import pipeline as pipelines
@@ -25,7 +24,7 @@ from .pictures import Pictures
 from .prompts import Prompt
 from .prompts import prompts as read_prompts
 
-ABOUT = "experiment.json"
+_IMAGES = 1_000_000  # of a prompt, at most
 _KEYS = (
     "title",
     "pipeline",
@@ -74,7 +73,7 @@ class Experiment:
     def run(self, folder: Path, panel: Panel, device: str, log: Log = ignore, seconds: float | None = None) -> Table:
         """Runs what is not there yet, and writes table.json and report.html; `seconds` is what training took."""
         self._require_sense(panel)
-        first(lambda: self._require_same(folder, panel))
+        claim(folder, self._about(panel))
         before = folder / "original" / "drawn"
         found = [self._judged(self.pipeline, Place(folder / "original", device=device), panel, None, seconds, log)]
         for seed in self.seeds:
@@ -83,8 +82,7 @@ class Experiment:
                 erased = self._erased(attempt, place, log)
                 found.append(self._judged(erased, place, panel, Drawn(before), seconds, log))
         table = tabulate(found)
-        runs.write_file(folder / "table.json", json.dumps(table.to_dict(), indent=2) + "\n")
-        runs.write_file(folder / "report.html", report.page(table, found, self.title))
+        report.publish(folder, table, found, self.title)
         return table
 
     def _require_sense(self, panel: Panel) -> None:
@@ -95,26 +93,28 @@ class Experiment:
         for folder in {attempt.erasure.data for attempt in self.attempts} - {""}:
             Pictures.of(Path(folder))
 
-    def _require_same(self, folder: Path, panel: Panel) -> None:
-        """Refuses to mix what was made and judged in one way with another; methods and seeds may be added."""
-        about = {
-            "pipeline": str(self.pipeline),
-            "forget": self.forget.text,
-            "drawing": self.drawing.to_dict(),
-            "prompts": {name: [p.text, p.seed, p.guidance] for name, p in self.wanted.items()},
-            "judging": panel.about(),
-            "data": sorted({attempt.erasure.data for attempt in self.attempts}),
+    def _about(self, panel: Panel) -> dict[str, Any]:
+        """The whole experiment as plain values, and the runs that it makes."""
+        names = [f"seed-{seed}/{attempt.entry.label}" for seed in self.seeds for attempt in self.attempts]
+        return {
+            "title": self.title,
+            "made": {
+                "pipeline": str(self.pipeline),
+                "forget": self.forget.text,
+                "drawing": self.drawing.to_dict(),
+                "prompts": {name: [p.text, p.seed, p.guidance] for name, p in self.wanted.items()},
+                "judging": panel.about(),
+            },
+            "methods": {
+                one.entry.label: {
+                    "name": one.entry.name,
+                    **one.entry.method.to_dict(),
+                    "erasure": one.erasure.to_dict(),
+                }
+                for one in self.attempts
+            },
+            "runs": [f"{name}/judged" for name in ("original", *names)],
         }
-        path = folder / ABOUT
-        try:
-            known = json.loads(path.read_text(encoding="utf-8")) if path.exists() else about
-        except (OSError, ValueError) as error:
-            raise RunError(f"{path} cannot be read: {error}.") from None
-        if others := [name for name, value in about.items() if known.get(name) != value]:
-            raise RunError(f"{folder} was begun with another '{others[0]}': choose another folder.")
-        if not path.exists():
-            folder.mkdir(parents=True, exist_ok=True)
-            path.write_text(json.dumps(about, indent=1) + "\n", encoding="utf-8")
 
     def _erased(self, attempt: Attempt, place: Place, log: Log) -> Path:
         """The pipeline without the concept."""
@@ -143,14 +143,14 @@ class Experiment:
         return judging.judge(Drawn(drawn), self.forget, panel, at, before, seconds, log)
 
 
-def read(path: Path) -> tuple[Experiment, Judging]:
-    """The experiment in a file, and by what it is judged; what it names is built, so that a mistake shows at once."""
+def read(path: Path, trusted: Collection[str] = ()) -> tuple[Experiment, Judging]:
+    """The experiment in a file, and by what it is judged; what it names is built, so that a mistake shows at once.
+
+    Somebody's code runs only if it is among the `trusted`.
+    """
+    text = load(path)
     try:
-        text = tomllib.loads(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError) as error:
-        raise SettingError(f"{path} cannot be read as a recipe: {error}.") from None
-    try:
-        return _made(text, path.stem)
+        return _made(text, path.stem, trusted)
     except (SettingError, DataError) as error:
         raise SettingError(f"{path}: {error}") from None
 
@@ -158,17 +158,18 @@ def read(path: Path) -> tuple[Experiment, Judging]:
 def is_one(path: Path) -> bool:
     """Whether a recipe is about a pipeline."""
     try:
-        return not {"pipeline", "prompts"}.isdisjoint(tomllib.loads(path.read_text(encoding="utf-8")))
-    except (OSError, ValueError):
+        return not {"pipeline", "prompts"}.isdisjoint(read_toml(path))
+    except ReadError:
         return False
 
 
-def _made(text: Mapping[str, Any], stem: str) -> tuple[Experiment, Judging]:
+def _made(text: Mapping[str, Any], stem: str, trusted: Collection[str]) -> tuple[Experiment, Judging]:
     _check(text)
     forget = Forget(text["forget"])
     if not forget.text.startswith("concept:"):
         raise SettingError(f"a pipeline forgets a concept, such as concept:nudity,naked, and not '{forget.text}'.")
     names = text.get("methods", METHODS)
+    require_trusted(names, trusted)
     prompts, seed = text["prompts"], text.get("first_seed", 0)
     wanted = (
         drawing.each(read_prompts(Path(prompts)), seed)
@@ -204,8 +205,10 @@ def _check(text: Mapping[str, Any]) -> None:
             raise SettingError(f"a recipe for a pipeline needs '{key}'.")
     if not isinstance(text["prompts"], str) and not _are(text["prompts"], str):
         raise SettingError(f"'prompts' cannot be {text['prompts']!r}: it is a CSV file, or a list of texts.")
-    if text.get("per_prompt", 1) < 1 or not 0 <= text.get("first_seed", 0) <= 2**62:
-        raise SettingError("'per_prompt' is a whole number from 1, and 'first_seed' from 0 to 2**62.")
+    if not 1 <= text.get("per_prompt", 1) <= _IMAGES or not 0 <= text.get("first_seed", 0) <= 2**62:
+        raise SettingError(f"'per_prompt' is a whole number from 1 to {_IMAGES}, and 'first_seed' from 0 to 2**62.")
+    if any(abs(seed) > MOST[int] for seed in text.get("seeds", ())):
+        raise SettingError(f"'seeds' must be whole numbers of at most {MOST[int]}.")
     for key in ("erasure", "drawing", "judging", *names):
         if not isinstance(text.get(key, {}), dict):
             raise SettingError(f"the settings of '{key}' stand in a table: [{key}].")

@@ -1,0 +1,234 @@
+"""The page and the command: which runs they show, what they show of records, and where they write."""
+
+import json
+import os
+import shutil
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from commands import cli, done
+from PIL import Image
+
+from scissorhands import jobs, report, runs
+from scissorhands.bench import bench
+from scissorhands.recipe import Recipe
+from scissorhands.settings import to_toml
+from scissorhands.table import tabulate
+
+RECIPE = """data = "digits"
+model = "small"
+forget = "class:3"
+seeds = [0, 1]
+methods = ["retrain", "finetune"]
+model_set = {width = 2}
+[training]
+epochs = 1
+[finetune]
+epochs = 1
+"""
+
+
+@pytest.fixture(scope="module")
+def complete(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The folder of a small bench."""
+    folder = tmp_path_factory.mktemp("report")
+    (folder / "recipe.toml").write_text(RECIPE)
+    bench(Recipe.read(folder / "recipe.toml"), folder / "bench", "cpu")
+    return folder / "bench"
+
+
+@pytest.fixture
+def benched(complete: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A copy of that folder, as bench in the working directory."""
+    monkeypatch.chdir(tmp_path)
+    shutil.copytree(complete, tmp_path / "bench")
+    return Path("bench")
+
+
+def refused(command: str, says: str) -> None:
+    answer = cli(command)
+    assert (answer.code, answer.out) == (2, "")
+    assert len(answer.err.splitlines()) == 1
+    assert says in answer.err
+
+
+# Which runs
+
+
+def test_a_report_on_a_bench_shows_the_runs_of_its_recipe(benched: Path) -> None:
+    shutil.copytree(benched / "seed-0/finetune", benched / "seed-0/mine")
+    answer = done(f"report {benched} --json")
+    assert json.loads(answer.out) == json.loads((benched / "table.json").read_text())
+    assert Path("report.html").is_file()
+
+
+def test_a_report_on_an_unfinished_bench_shows_what_is_there(benched: Path) -> None:
+    shutil.rmtree(benched / "seed-1")
+    assert {tuple(row["seeds"]) for row in json.loads(done(f"report {benched} --json").out)["rows"]} == {(0,)}
+    shutil.rmtree(benched / "seed-0")
+    refused(f"report {benched} -o page.html", "bench has no finished run yet.")
+
+
+def test_a_report_on_all_that_a_shell_finds_in_a_seed_shows_the_trained_model_too(benched: Path) -> None:
+    every = " ".join(map(str, sorted((benched / "seed-0").glob("*"))))
+    for folders in (every, str(benched / "seed-0")):
+        rows = json.loads(done(f"report {folders} --json").out)["rows"]
+        assert [row["method"] for row in rows] == ["finetune", "original draw=0", "retrain", "original"]
+
+
+def test_a_report_leads_nowhere_outside_its_folder(benched: Path) -> None:
+    (benched / "seed-1/finetune").rename("outside")
+    about = json.loads((benched / "recipe.json").read_text())
+    about["runs"] = [*about["runs"], "../outside", str(Path("outside").absolute())]
+    (benched / "recipe.json").write_text(json.dumps(about))
+    rows = json.loads(done(f"report {benched} --json").out)["rows"]
+    assert {row["method"]: row["seeds"] for row in rows}["finetune"] == [0]
+
+
+def test_what_is_no_run_is_refused_by_name(benched: Path) -> None:
+    refused(f"report {benched / 'table.json'} -o page.html", "there is no run folder 'bench/table.json'")
+    (benched / "recipe.json").write_text("[]")
+    refused(f"report {benched} -o page.html", "bench/recipe.json cannot be read")
+    Path("empty").mkdir()
+    refused("report empty -o page.html", "empty is no run folder")
+
+
+# Where it writes
+
+
+@pytest.mark.parametrize("name", ["all.csv", "all.json", "page", "page.html.txt"])
+def test_a_report_is_a_page_by_name(name: str, benched: Path) -> None:
+    Path(name).write_text("kept")
+    refused(f"report {benched} -o {name}", "a name that ends in .html or .htm")
+    assert Path(name).read_text() == "kept"
+    done(f"report {benched} -o PAGE.HTM")
+
+
+def test_a_report_replaces_no_link_and_no_pipe(benched: Path) -> None:
+    Path("target").write_text("kept")
+    Path("link.html").symlink_to("target")
+    os.mkfifo("pipe.html")
+    for name in ("link.html", "pipe.html"):
+        refused(f"report {benched} -o {name}", "it is not a regular file")
+    assert Path("target").read_text() == "kept"
+    assert Path("pipe.html").is_fifo()
+
+
+# What it shows of records
+
+
+def page(run: Path, pictures: bool = False) -> str:
+    read = runs.read(run)
+    return report.page(tabulate([read]), [read], "title", pictures)
+
+
+def test_pictures_of_records_are_shown_only_if_asked_for(benched: Path) -> None:
+    run = benched / "seed-0/finetune"
+    (run / "gradcam").mkdir()
+    Image.new("RGB", (2, 2)).save(run / "gradcam/forget.png")
+    done(f"report {run}")
+    assert "data:image/png" not in Path("report.html").read_text()
+    done(f"report {run} --pictures")
+    assert Path("report.html").read_text().count("data:image/png") == 1
+
+
+def test_pictures_of_what_a_pipeline_draws_are_always_shown(benched: Path) -> None:
+    run = benched / "seed-0/finetune"
+    (run / "grids").mkdir()
+    Image.new("RGB", (2, 2)).save(run / "grids/after.png")
+    assert page(run).count("data:image/png") == 2  # beside the table, and with the run
+
+
+def test_a_link_or_what_is_no_png_is_not_shown(benched: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    run = benched / "seed-0/finetune"
+    (run / "gradcam").mkdir()
+    (run / "grids").mkdir()
+    Image.new("RGB", (2, 2)).save("secret.png")
+    Path("secret.txt").write_text("the secret\n")
+    Image.effect_noise((64, 64), 50).save(run / "gradcam/large.png")
+    monkeypatch.setattr(report, "_BYTES", 100)
+    (run / "gradcam/forget.png").symlink_to(Path("secret.png").absolute())
+    (run / "gradcam/text.png").write_text("the secret")
+    (run / "grids/after.png").symlink_to(Path("secret.png").absolute())
+    (run / "grids/rows.txt").symlink_to(Path("secret.txt").absolute())
+    os.mkfifo(run / "gradcam/pipe.png")
+    shown = page(run, pictures=True)
+    assert "data:image/png" not in shown
+    assert "the secret" not in shown
+
+
+def test_a_folder_of_pictures_that_is_a_link_is_not_followed(benched: Path) -> None:
+    Path("elsewhere").mkdir()
+    Image.new("RGB", (2, 2)).save("elsewhere/forget.png")
+    (benched / "seed-0/finetune/gradcam").symlink_to(Path("elsewhere").absolute())
+    assert "data:image/png" not in page(benched / "seed-0/finetune", pictures=True)
+
+
+def test_whatever_a_run_says_is_text_on_the_page(benched: Path) -> None:
+    run = runs.read(benched / "seed-0/finetune")
+    evil = "<script>alert('x')</script>"
+    record = {**run.record, "damage": evil, "method": {"name": evil, "lr": evil}, "split": {**run.record["split"]}}
+    record["split"]["forget"] = f'"{evil}'
+    scores = replace(run.result.scores, failed={"mia": evil}, values={"retain_accuracy": 1.0})
+    one = replace(run, record=record, result=replace(run.result, scores=scores))
+    shown = report.page(tabulate([one]), [one], evil)
+    assert "<script" not in shown
+    assert shown.count("&lt;script") >= 6
+
+
+# What is damaged, and what is out of date
+
+
+def damaged(run: Path, sentence: str) -> None:
+    (run / "run.toml").write_text(to_toml({**runs.read(run).record, "damage": sentence}))
+
+
+def test_damage_is_told_wherever_a_table_is_shown(benched: Path) -> None:
+    sentence = "accuracy on the retained data fell from 97.2 to 60.9 %"
+    damaged(benched / "seed-1/finetune", sentence)
+    for command in (f"report {benched}", "bench recipe.toml -o bench"):
+        Path("recipe.toml").write_text(RECIPE)
+        for more in ("", " --json"):
+            answer = done(command + more)
+            assert answer.err.splitlines()[0] == f"warning: damaged: finetune, seed 1: {sentence}"
+            assert answer.out.count("1 damaged") == (not more)
+        assert sentence in answer.out
+    table = json.loads((benched / "table.json").read_text())
+    assert {row["method"]: row["damaged"] for row in table["rows"] if row["damaged"]} == {"finetune": {"1": sentence}}
+    for path in (Path("report.html"), benched / "report.html"):
+        assert f"<strong>Damaged</strong>: finetune, seed 1: {sentence}" in path.read_text()
+        assert "1 damaged</td>" in path.read_text()
+
+
+def test_a_reference_that_was_replaced_is_told_and_a_bench_compares_again(benched: Path) -> None:
+    assert "changed since" not in done(f"report {benched}").out
+    reference = runs.read(benched / "seed-0/retrain")
+    slower = replace(reference.result, seconds=1e6)
+    runs.write_result(reference.folder, slower)
+    note = (
+        "bench/seed-0/finetune was compared with a reference that has changed since; "
+        "compare again: scissorhands evaluate bench/seed-0/finetune --against bench/seed-0/retrain"
+    )
+    assert note in done(f"report {benched}").out
+    assert note in Path("report.html").read_text()
+    assert note in json.loads(done(f"report {benched} --json").out)["stale"]
+    Path("recipe.toml").write_text(RECIPE)
+    assert "changed since" not in done("bench recipe.toml -o bench").out
+    assert "changed since" not in done(f"report {benched}").out
+    assert runs.read(benched / "seed-0/finetune").result.reference_seconds == 1e6
+
+
+def test_comparing_a_reference_with_itself_or_another_is_no_change(benched: Path) -> None:
+    reference, other = benched / "seed-0/retrain", benched / "seed-1/retrain"
+    before = runs.scores_hash(reference)
+    jobs.compare(runs.read(reference), runs.read(other))
+    assert runs.scores_hash(reference) == before
+    jobs.compare(runs.read(reference), runs.read(reference))
+    assert runs.scores_hash(reference) == before == runs.read(reference).result.reference_hash
+    assert "changed since" not in done(f"report {benched}").out
+
+
+def test_a_reference_that_is_gone_is_not_told(benched: Path) -> None:
+    shutil.rmtree(benched / "seed-0/retrain")
+    assert "changed since" not in done(f"report {benched}").out
