@@ -129,9 +129,8 @@ def test_folders_that_we_wrote_know_their_classes(data: Path, tmp_path: Path) ->
     loaded, blueprint = models.load(tmp_path / "own" / "model")
     turned = Blueprint(blueprint.name, blueprint.arguments, ("frog", "airplane", "ship", "truck"))
     with torch.no_grad():
-        for name, parameter in loaded.named_parameters():
-            if name.startswith("fc"):
-                parameter.copy_(parameter[[1, 0, 2, 3]])
+        for parameter in list(loaded.parameters())[-2:]:  # the last layer
+            parameter.copy_(parameter[[1, 0, 2, 3]])
     models.save(loaded, turned, tmp_path / "turned")
     done(f"scrub {tmp_path}/turned --data {data} --forget class:ship {WRECK} -o {tmp_path}/out")
     assert runs.read(tmp_path / "out").record["retain_accuracy_before"] > 80

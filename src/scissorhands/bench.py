@@ -87,7 +87,7 @@ def _seed(recipe: Recipe, folder: Path, seed: int, device: str, log: Log) -> Ite
 
 def _draw(recipe: Recipe, trained: Path, draw: int, place: Place, log: Log) -> Iterator[Run]:
     """Original, reference and methods on one draw, each compared with the reference if there is one."""
-    request = Request(recipe.forget, recipe.source, draw, recipe.unseen)
+    request = Request(recipe.forget, recipe.source, draw, recipe.unseen, untrained=True)  # it is trained here, by what the recipe says
 
     def subject() -> Subject:
         return Subject.load(str(trained), factory, place.torch_device())
