@@ -9,26 +9,21 @@ import torch
 from torch import nn
 
 from . import gradcam, models, runs
-from .data import Split, held_out, split
 from .distributed import first
-from .errors import DataError, ModelError, RunError, ScissorhandsError
+from .errors import ModelError, RunError, ScissorhandsError
 from .evaluate import Scores, examine, outputs
 from .evidence import Step, computable, plan, still_good, wanted
 from .exam import Evaluation, Exam
-from .forget import Forget
 from .huggingface import HuggingFaceClassifier
-from .jobs import Subject, matched
-from .methods import find
+from .jobs import Subject, divided_as_in, matched
+from .methods import Method, find
 from .metrics import Evidence
 from .models import Blueprint
 from .problem import Log, ignore
-from .records import Records
-from .runs import Run
+from .runs import PICTURES, Run
 from .sources import Source
 from .teacher import Teacher, cache
 from .train import Training
-
-PICTURES = "gradcam"
 
 
 @dataclass(frozen=True)
@@ -36,7 +31,8 @@ class Audit:
     """A run to be looked at again, and what may be spent on it.
 
     `settings` are those of the evaluation, `training` those of the training of reference models; what is not given is
-    as it was the last time, and at first the default, or as the original was trained.
+    as it was the last time, and at first the default, or as the original was trained. Somebody's code runs only if it
+    is named, as `factory` or as `method`. With `pictures` it draws where the model looks, on forgotten records too.
     """
 
     run: Run
@@ -45,6 +41,8 @@ class Audit:
     training: Mapping[str, Any]
     factory: str | None
     device: torch.device
+    method: str | None = None
+    pictures: bool = False
 
     def plan(self) -> list[Step]:
         """What will be trained and looked at, and about how long each takes here."""
@@ -57,7 +55,7 @@ class Audit:
         if self.level == "quick":
             return self.run  # a run that is there was scored at that level
         scores, evidence = self._known()
-        drawn = (self.run.folder / PICTURES).exists() or PICTURES in scores.failed
+        drawn = not self.pictures or (self.run.folder / PICTURES).exists()
         settled = {*scores.values, *scores.failed}
         if drawn and not wanted(self.level, scores.values, evidence) and not computable(self.level, settled, evidence):
             return self.run
@@ -102,18 +100,26 @@ class Audit:
         teacher = Teacher(model, Training.make(known), start, data.augment, about, cache()) if known else None
         return Exam(
             model,
-            _divided(self.run, data.train, data.test),
+            divided_as_in(self.run, data),
             Evaluation.make(settings),
             teacher,
-            find(self.run.method).make(self.run.settings) if scrubbed else None,
+            self._method() if scrubbed and "shadows" in wanted(self.level, (), ()) else None,
             self.run.result.seconds or 0.0,
             before if scrubbed or self.run.method == "original" else None,
         )
+
+    def _method(self) -> Method:
+        """The method that shadow models are made to forget by."""
+        name = self.run.method
+        if ":" in name and name != self.method:
+            raise RunError(f"the run needs the code '{name}'. If you trust it, name it: --method {name}")
+        return find(name).make(self.run.settings)
 
     def _model(self) -> tuple[nn.Module, Blueprint]:
         """The model that the run made, or that it scored, and how it is built."""
         own = self.run.folder / "model"
         if own.is_dir():
+            first(self.run.require_model)
             return models.load(own, self.factory, self.device)
         scored, subject = self.run.record["model"].get("weights"), self._before()
         if scored and scored != models.fingerprint(subject.model):
@@ -136,6 +142,7 @@ class Audit:
         except (ScissorhandsError, RuntimeError) as error:
             return {PICTURES: str(error).splitlines()[0]}
         with runs.writing(self.run.folder / PICTURES, overwrite=False) as work:
+            first(partial(work.chmod, 0o700))
             for name, sheet in sheets.items():
                 first(partial(sheet.save, work / f"{name}.png"))
         return {}
@@ -149,18 +156,3 @@ def _evidence(run: Run) -> dict[str, Any]:
     if evidence and other and (retrained := runs.read_evidence(there)):
         evidence["retrained"] = retrained
     return evidence
-
-
-def _divided(run: Run, train: Records, test: Records) -> Split:
-    """The data, divided as it was in the run; refused if it is other data."""
-    known = run.record["split"]
-    if known["fingerprint"] != train.fingerprint:
-        raise DataError(f"{run.record['data']['name']} is not the data of {run.folder}: its content differs.")
-    holdout = float(known["holdout"])
-    unseen = held_out(train, holdout, int(known["held_seed"])).tolist() if holdout else float(known["unseen"])
-    own = f"ids:{run.folder / 'forget.txt'}"  # a list of ids is the user's file, and may be gone
-    forget = Forget(own if known["forget"].startswith("ids:") else known["forget"])
-    divided = split(train, forget, test=test, unseen=unseen, before=run.ids("before"), seed=int(known["seed"]))
-    if divided.manifest != known["manifest"] or divided.forget.ids.tolist() != run.ids("forget"):
-        raise DataError(f"{run.folder} cannot be divided as it was: the test data or its forget.txt has changed.")
-    return divided

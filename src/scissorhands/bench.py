@@ -8,10 +8,12 @@ from typing import Any
 
 from . import jobs, report, runs
 from .audit import Audit
+from .distributed import first
 from .errors import RunError
+from .exam import discard_shadows
 from .jobs import Place, Request, Subject
 from .problem import Log, ignore
-from .recipe import Recipe, claim, require_earlier
+from .recipe import BENCH, Recipe, claim, require_earlier
 from .runs import Run
 from .table import Table, tabulate
 
@@ -22,7 +24,7 @@ def demo(folder: Path, overwrite: bool, device: str, log: Log = ignore, level: s
     """Runs the demonstration; its folder is complete or not there."""
     recipe = replace(Recipe.read(DEMO), level=level)
     require_earlier(folder, recipe.title)
-    with runs.writing(folder, overwrite) as work:
+    with runs.writing(folder, overwrite, replaces=BENCH) as work:
         return bench(recipe, work, device, log)
 
 
@@ -33,6 +35,7 @@ def bench(recipe: Recipe, folder: Path, device: str, log: Log = ignore) -> Table
     found = [run for seed in recipe.seeds for run in _seed(recipe, folder, seed, device, log)]
     table = tabulate(found)
     report.publish(folder, table, found, recipe.title)
+    first(discard_shadows)
     return table
 
 
@@ -87,7 +90,8 @@ def _seed(recipe: Recipe, folder: Path, seed: int, device: str, log: Log) -> Ite
 
 def _draw(recipe: Recipe, trained: Path, draw: int, place: Place, log: Log) -> Iterator[Run]:
     """Original, reference and methods on one draw, each compared with the reference if there is one."""
-    request = Request(recipe.forget, recipe.source, draw, recipe.unseen, untrained=True)  # it is trained here, by what the recipe says
+    # The original is trained here, by what the recipe says: it may know little, but its labels fit.
+    request = Request(recipe.forget, recipe.source, draw, recipe.unseen, untrained=True)
 
     def subject() -> Subject:
         return Subject.load(str(trained), factory, place.torch_device())

@@ -37,7 +37,7 @@ from .diffusion.prompts import prompts as read_prompts
 from .distributed import among_many, first, leave, rank, started, together
 from .docs import shown, summary
 from .errors import RunError, ScissorhandsError, did_you_mean
-from .exam import Evaluation
+from .exam import Evaluation, discard_shadows
 from .forget import Forget
 from .jobs import Place, Request, Subject
 from .methods import METHODS, find
@@ -397,6 +397,8 @@ def scrub(
     metavar="NAME=VALUE",
     help="How reference models are trained, such as epochs=30, if not as the model was.",
 )
+@click.option("--method", metavar="MODULE:CLASS", help="The code of the run's method, if it is yours (level deep).")
+@click.option("--pictures", is_flag=True, help="Keep pictures of some records, forgotten ones too: where it looks.")
 @click.option("-o", "--output", type=_PATH, help="The run folder to write, for a MODEL that is no scrub run.")
 @_where_options
 def evaluate(
@@ -413,6 +415,8 @@ def evaluate(
     dry_run: bool,
     settings: tuple[str, ...],
     training: tuple[str, ...],
+    method: str | None,
+    pictures: bool,
     output: Path | None,
     overwrite: bool,
     seed: int,
@@ -428,6 +432,8 @@ def evaluate(
     Training.make(lessons)
     if (effort or lessons) and level == "quick":
         raise click.UsageError("--set and --train are about what a level above quick trains: add --level standard.")
+    if pictures and level == "quick":
+        raise click.UsageError("--pictures are drawn at a level above quick: add --level standard.")
     reference = runs.read(against) if against else None
     with TemporaryDirectory() as nowhere:
         if forget:
@@ -443,9 +449,13 @@ def evaluate(
             run, place = runs.read(Path(model)), Place(Path(model), seed=seed, device=device)
         else:
             raise click.UsageError(f"'{model}' is no run, so say what it should forget: --forget … --data … -o RUN.")
-        run = _deepened(Audit(run, level, effort, lessons, factory, place.torch_device()), dry_run)
-        if not dry_run:
-            _show(jobs.compare(run, reference) if reference else run, as_json)
+        with runs.locked(run.folder):
+            run = runs.read(run.folder)  # somebody may have added to it until it was locked
+            audit = Audit(run, level, effort, lessons, factory, place.torch_device(), method, pictures)
+            run = _deepened(audit, dry_run)
+            if not dry_run:
+                _show(jobs.compare(run, reference) if reference else run, as_json)
+        first(discard_shadows)
         together()
 
 

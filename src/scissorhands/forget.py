@@ -1,5 +1,6 @@
 """What to forget, in one string that a person can type."""
 
+import hashlib
 import re
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -8,7 +9,8 @@ from pathlib import Path
 import torch
 from torch import Tensor
 
-from .errors import DataError, did_you_mean, listed
+from .errors import DataError, ReadError, did_you_mean, listed
+from .files import read_text
 from .randomness import generator
 from .records import Records
 from .where import matches
@@ -38,6 +40,21 @@ class Forget:
     def drawn(self) -> bool:
         """Whether the records are drawn at random, so that they are like all others."""
         return self.text.startswith("random:")
+
+    def redacted(self, ids: Tensor, labels: Tensor) -> str:
+        """What may be shown to anybody: no name of a record, a person or a file. The ids are those that it stands for.
+
+        >>> Forget("where:name == 'Ada'").redacted(torch.tensor([4, 7]), torch.tensor([0, 1]))
+        'where:#2d0ba3b3'
+        >>> Forget("class:Ada").redacted(torch.tensor([4, 7]), torch.tensor([1, 1]))
+        'class:1'
+        """
+        kind = self.text.partition(":")[0]
+        if kind == "class":
+            return "class:" + ",".join(map(str, labels.unique().tolist()))
+        if kind in ("ids", "where"):
+            return f"{kind}:#{hashlib.sha256(ids.numpy().tobytes()).hexdigest()[:8]}"
+        return self.text
 
     def ids(self, records: Records, among: Tensor, seed: int = 0) -> Tensor:
         """The numbers of the records to forget, sorted, out of those that the model was trained on (`among`)."""
@@ -88,9 +105,9 @@ def _classes(text: str, records: Records, among: Tensor, seed: int) -> Tensor:
 
 def _ids(text: str, records: Records, among: Tensor, seed: int) -> Tensor:
     try:
-        lines = Path(text).expanduser().read_text(encoding="utf-8-sig").split()
-    except (OSError, UnicodeDecodeError, RuntimeError) as error:
-        raise DataError(f"cannot read the ids in '{text}': {getattr(error, 'strerror', None) or error}.") from None
+        lines = read_text(Path(text).expanduser()).split()
+    except (ReadError, RuntimeError) as error:
+        raise DataError(f"cannot read the ids in '{text}': {error}") from None
     seen: set[int] = set()
     trained = set(among.tolist())
     for line in lines:

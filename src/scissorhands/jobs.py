@@ -18,7 +18,17 @@ from .cost import Cost, measured
 from .damage import FEW, damage, guesses
 from .data import Split, held_out, split
 from .distributed import agreed, first, own_device, spread, state, world_size
-from .errors import DataError, FailedError, ModelError, NoReferenceError, RunError, SettingError, did_you_mean, listed
+from .errors import (
+    DataError,
+    FailedError,
+    ModelError,
+    NoReferenceError,
+    ReadError,
+    RunError,
+    SettingError,
+    did_you_mean,
+    listed,
+)
 from .evaluate import Scores, examine, judge, measure, outputs
 from .evidence import due
 from .exam import Exam
@@ -99,6 +109,8 @@ class Subject:
         run = runs.read(folder) if runs.is_run(folder) or runs.resumable(folder) else None
         if run and not (folder / "model").is_dir():
             raise ModelError(f"{source} is a run without a model; name the run or folder that holds the model.")
+        if run:
+            first(run.require_model)
         model, blueprint = models.load(folder / "model" if run else source, factory, device)
         return cls(source, model, blueprint, run)
 
@@ -264,7 +276,7 @@ def resume(verb: str, folder: Path, factory: str | None = None, method: str | No
     try:
         place = Place(folder, **{name: asked[name] for name in WHERE}, resume=True)
         work = _training(asked, place, log) if verb == "train" else _scrubbing(asked, place, factory, log)
-    except (KeyError, TypeError) as error:
+    except (KeyError, TypeError, ValueError, AttributeError) as error:
         raise RunError(f"{folder} was begun by another version of scissorhands: {error}.") from None
     with begun_in(asked):
         return work()
@@ -273,7 +285,7 @@ def resume(verb: str, folder: Path, factory: str | None = None, method: str | No
 @contextmanager
 def begun_in(asked: Mapping[str, Any]) -> Iterator[None]:
     """The folder that a run was begun in, inside the block: what it names by a relative path is found from there."""
-    folder = Path(asked.get("folder", "."))
+    folder = Path(str(asked.get("folder", ".")))
     if not folder.is_dir():
         raise RunError(f"{folder}, where the run was begun, is not there any more.")
     with chdir(folder):
@@ -393,11 +405,14 @@ def compare(run: Run, reference: Run, tried: int | None = None) -> Run:
 def _case(subject: Subject, request: Request, place: Place) -> Case:
     """Loads the data and divides it, as the model's own run says or as the request does."""
     source = subject.data(request.data)
-    data = matched(source.load(), subject.blueprint, request.labels, request.forget)
-    models.require_fit(subject.model, data.train)
     earlier: Mapping[str, Any] = subject.run.record["split"] if subject.run else {}
+    labels = request.labels or str(earlier.get("labels", ""))
+    data = matched(source.load(), subject.blueprint, labels, request.forget)
+    models.require_fit(subject.model, data.train)
     if earlier and earlier["fingerprint"] != data.train.fingerprint:
         raise DataError(f"{source.name} is not the data that {subject.source} was trained on: its content differs.")
+    if subject.run and earlier["manifest"]:
+        divided_as_in(subject.run, data)  # what was forgotten before must stay so
     before = sorted(subject.run.ids("forget") + subject.run.ids("before")) if subject.run else []
     holdout, held_seed = float(earlier.get("holdout", 0.0)), int(earlier.get("held_seed", 0))
     unseen = held_out(data.train, holdout, held_seed).tolist() if holdout else request.unseen
@@ -409,7 +424,7 @@ def _case(subject: Subject, request: Request, place: Place) -> Case:
         **_training_seed(subject.run),
         "data": source.to_dict(),
         "split": {
-            "forget": request.forget.text,
+            "forget": request.forget.redacted(divided.forget.ids, divided.forget.labels),
             "seed": request.split_seed,
             "holdout": holdout,
             "held_seed": held_seed,
@@ -417,11 +432,31 @@ def _case(subject: Subject, request: Request, place: Place) -> Case:
             "fingerprint": data.train.fingerprint,
             "manifest": divided.manifest,
             "kind": divided.kind,
-            "labels": request.labels,
+            "labels": labels,
             **{f"{name}_records": len(part) for name, part in divided.parts().items()},
         },
     }
     return Case(data, divided, record, {"forget": divided.forget.ids.tolist(), "before": before})
+
+
+def divided_as_in(run: Run, data: Data) -> Split:
+    """The data, divided as it was in the run; refused if it is other data, or if the run does not say the truth."""
+    known = run.record["split"]
+    if known["fingerprint"] != data.train.fingerprint:
+        raise DataError(f"{run.record['data']['name']} is not the data of {run.folder}: its content differs.")
+    holdout = float(known["holdout"])
+    if not 0 <= holdout < 1:
+        raise ReadError(f"{run.folder} cannot be read as a run: 'split.holdout' is {holdout}.")
+    unseen = held_out(data.train, holdout, int(known["held_seed"])).tolist() if holdout else float(known["unseen"])
+    # The run's own list of ids holds for what was asked by name, which is not recorded.
+    drawn = known["forget"].startswith("random:")
+    forget = Forget(known["forget"] if drawn else f"ids:{run.folder / 'forget.txt'}")
+    divided = split(
+        data.train, forget, test=data.test, unseen=unseen, before=run.ids("before"), seed=int(known["seed"])
+    )
+    if divided.manifest != known["manifest"] or divided.forget.ids.tolist() != run.ids("forget"):
+        raise DataError(f"{run.folder} cannot be divided as it was: the test data or its forget.txt has changed.")
+    return divided
 
 
 def matched(data: Data, blueprint: Blueprint, labels: str, forget: Forget | None = None) -> Data:

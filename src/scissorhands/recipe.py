@@ -20,6 +20,7 @@ from .train import Training
 # The paper's comparison: the oracle first, then the eight others, then its own method.
 PAPER = ("retrain", "finetune", "ascent", "influence", "shrink", "expand", "l1sparse", "salun", "scissorhands")
 ABOUT, TABLE, PAGE = "recipe.json", "table.json", "report.html"  # what a bench leaves beside its runs
+BENCH = (ABOUT, TABLE, PAGE, "seed-*", "original")  # all that the folder of a bench may hold
 HOLDOUT = 0.1  # the share of the training data that is held out as unseen, unless something else is asked
 _BYTES, _DEPTH = 4 << 20, 8  # more than any recipe has
 _KEYS = (

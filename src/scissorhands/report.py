@@ -17,11 +17,10 @@ from .errors import RunError
 from .files import read_bytes, read_text, write_text
 from .metrics import METRICS
 from .recipe import ABOUT, PAGE, TABLE, claimed
-from .runs import Run
+from .runs import GRIDS, PICTURES, Run
 from .table import MAIN, Table
 
-GRIDS, ROWS = "grids", "rows.txt"  # pictures of what a pipeline draws, and the prompts of their rows
-RECORDS = "gradcam"  # pictures of records, and where a model looks in them
+ROWS = "rows.txt"  # the prompts of the rows of pictures of what a pipeline draws
 _BYTES = 32 << 20  # the most of a picture
 
 
@@ -38,7 +37,10 @@ def write(path: Path, content: str) -> None:
 
 def gathered(folders: Iterable[Path]) -> list[Run]:
     """The runs in these folders: each is a run, a bench or demo with its runs, or a folder that holds runs."""
-    return [runs.read(one) for folder in folders for one in _expanded(folder)]
+    found = [runs.read(one) for folder in folders for one in _expanded(folder)]
+    for run in found:
+        runs.read_evidence(run.folder)  # refused where it contradicts the scores
+    return found
 
 
 def _expanded(folder: Path) -> list[Path]:
@@ -92,7 +94,7 @@ def _prompts(shown: Sequence[Run]) -> list[str]:
 
 
 _SHEETS = {
-    RECORDS: "Where the model looks for the true label: the record, before, after. Each map is scaled by itself.",
+    PICTURES: "Where the model looks for the true label: the record, before, after. Each map is scaled by itself.",
     GRIDS: "What the pipeline draws: a row for each prompt, or rows of prompts that have one image each.",
 }
 
@@ -101,7 +103,7 @@ def _pictures(run: Run, records: bool) -> dict[str, dict[str, str]]:
     """The pictures in the run folder under what they show, as text that a page can hold; of records only if asked."""
     found = {}
     for folder, shows in _SHEETS.items():
-        if folder == RECORDS and not records:
+        if folder == PICTURES and not records:
             continue
         files = sorted((run.folder / folder).glob("*.png"), key=lambda file: (file.stem == "after", file.stem))
         if pictures := {file.stem: picture for file in files if (picture := _picture(file))}:

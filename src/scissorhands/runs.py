@@ -5,35 +5,38 @@ A run is written beside its place and renamed into it when it is complete, so a 
 was killed is still there under a hidden name, with begun.toml to say what was asked, and may hold checkpoints.
 """
 
-import errno
 import fcntl
 import hashlib
 import json
 import os
 import shlex
 import shutil
-import tomllib
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
+from fnmatch import fnmatchcase
+from functools import partial
 from pathlib import Path
 from typing import Any
 
-from safetensors import SafetensorError
-from safetensors.torch import load_file, save_file
-
 from .distributed import first, rank, together
-from .errors import FailedError, LostError, RunError, ScissorhandsError, StoppedError
+from .errors import FailedError, LostError, ReadError, RunError, ScissorhandsError, StoppedError
 from .evaluate import Scores
 from .evidence import from_tensors, to_tensors
-from .metrics import METRICS, Evidence
+from .files import FULL, read_tensors, read_text, read_toml, require_regular, write_tensors, write_text
+from .metrics import METRICS, Evidence, Outputs, accuracy
 from .problem import Log
 from .progress import ABOUT, CHECKPOINTS, PART
+from .seals import EVIDENCE, SCORES, read_scores, require_record, require_same_model, require_unchanged, sealed
 from .settings import to_toml
 
-EVIDENCE = "evidence.safetensors"
-BEGUN, LOG = "begun.toml", "log.jsonl"
-_FULL = (errno.ENOSPC, errno.EDQUOT)
+BEGUN, LOG, GRIDS, PICTURES = "begun.toml", "log.jsonl", "grids", "gradcam"
+# All that a run folder may hold; a pipeline is its own run folder.
+HOLDS = (
+    *("run.toml", SCORES, LOG, "forget.txt", "before.txt", EVIDENCE, "model", GRIDS, PICTURES),
+    *("model_index.json", "unet", "vae", "text_encoder", "tokenizer", "scheduler"),
+    *("safety_checker", "feature_extractor", "image_encoder"),
+)
 
 
 @dataclass(frozen=True)
@@ -116,9 +119,13 @@ class Run:
         """The record numbers that it forgot (`forget`), or that were forgotten earlier (`before`)."""
         path = self.folder / f"{name}.txt"
         try:
-            return [int(line) for line in path.read_text().split()] if path.exists() else []
-        except (OSError, ValueError) as error:
-            raise RunError(f"{path} cannot be read: {error}.") from None
+            return [int(line) for line in read_text(path).split()] if path.exists() else []
+        except ValueError as error:
+            raise ReadError(f"{path} cannot be read: {error}.") from None
+
+    def require_model(self) -> None:
+        """Refuses a model that was changed after the run was written."""
+        require_same_model(self.folder, read_scores(self.folder))
 
 
 def from_there(path: str | Path, folder: Path) -> str:
@@ -139,15 +146,15 @@ def read(folder: Path) -> Run:
         raise RunError(f"there is no run folder '{folder}'.")
     if not is_run(folder):
         raise RunError(f"{folder} is no run folder: it has no run.toml.")
-    if not (folder / "scores.json").is_file():
+    if not (folder / SCORES).exists():
         raise RunError(f"{folder} has no scores.json: the run did not finish. Run it again with --overwrite.")
+    record, stored = read_toml(folder / "run.toml"), read_scores(folder)
+    require_record(record, folder / "run.toml")
+    require_unchanged(folder, stored)
     try:
-        record = tomllib.loads((folder / "run.toml").read_text(encoding="utf-8"))
-        _require(record)
-        result = Result.from_dict(json.loads((folder / "scores.json").read_text(encoding="utf-8")))
-    except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
-        raise RunError(f"{folder} cannot be read as a run: {type(error).__name__}: {error}") from None
-    return Run(folder, record, result)
+        return Run(folder, record, Result.from_dict(stored))
+    except (ValueError, KeyError, TypeError, AttributeError) as error:
+        raise ReadError(f"{folder} cannot be read as a run: {type(error).__name__}: {error}") from None
 
 
 def scores_hash(folder: Path) -> str:
@@ -159,23 +166,39 @@ def scores_hash(folder: Path) -> str:
     return hashlib.sha256(json.dumps(own, sort_keys=True).encode()).hexdigest()
 
 
-def _require(record: Mapping[str, Any]) -> None:
-    """Looks up what every reader of a run relies on."""
-    for name in ("verb", "seed", "data", "model"):
-        record[name]
-    record["method"]["name"]
-    for name in ("manifest", "fingerprint", "holdout"):
-        record["split"][name]
+@contextmanager
+def locked(folder: Path) -> Iterator[None]:
+    """Keeps others from adding to a run inside the block: of two results one would be lost."""
+    lock = first(lambda: _locked(folder, f"{folder} is being evaluated by another process."))
+    try:
+        yield
+    finally:
+        if rank() == 0:
+            os.close(lock)
+
+
+def _locked(folder: Path, otherwise: str) -> int:
+    """Opens a folder and locks it, where its file system knows locks."""
+    lock = os.open(folder, os.O_RDONLY)
+    try:
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        os.close(lock)
+        raise RunError(otherwise) from None
+    except OSError:
+        pass  # a file system without locks
+    return lock
 
 
 @contextmanager
-def writing(folder: Path, overwrite: bool, resume: bool = False) -> Iterator[Path]:
+def writing(folder: Path, overwrite: bool, resume: bool = False, replaces: tuple[str, ...] = HOLDS) -> Iterator[Path]:
     """A folder to write into, which takes the place of `folder` when the block ends, and vanishes when it fails.
 
-    It stays if it holds a checkpoint from which the work can go on.
+    It stays if it holds a checkpoint from which the work can go on. Only a folder is replaced that holds nothing but
+    what `replaces` names, and is thus an earlier result of the same kind.
     """
-    folder = folder.absolute()
-    made, lock = first(lambda: _prepared(folder, overwrite, resume))
+    folder = Path(os.path.abspath(folder))
+    made, lock = first(lambda: _prepared(folder, overwrite, resume, replaces))
     work = unfinished(folder)
     try:
         yield work
@@ -190,7 +213,7 @@ def writing(folder: Path, overwrite: bool, resume: bool = False) -> Iterator[Pat
             raise StoppedError(f"interrupted; go on with '{again(folder)}'.", _exit_code(error)) from None
         if isinstance(error, StoppedError) and error.exit_code > 128:  # of a run inside this one
             raise StoppedError("interrupted; no unfinished run was kept.", error.exit_code) from None
-        if isinstance(error, OSError) and error.errno in _FULL:
+        if isinstance(error, OSError) and error.errno in FULL:
             left = f"it goes on from its last checkpoint with '{again(folder)}'" if kept else "nothing was written"
             raise FailedError(f"the disk under {folder.parent} is full; {left}.") from None
         raise
@@ -201,6 +224,9 @@ def writing(folder: Path, overwrite: bool, resume: bool = False) -> Iterator[Pat
 
 def unfinished(folder: Path) -> Path:
     """Where a run is written until it is complete."""
+    folder = Path(os.path.abspath(folder))
+    if not folder.name:
+        raise RunError(f"'{folder}' is no place for a run: name a folder.")
     return folder.with_name(f".{folder.name}.unfinished")
 
 
@@ -230,28 +256,21 @@ def _may_go_on(error: BaseException) -> bool:
     return isinstance(error, LostError | StoppedError) or not isinstance(error, ScissorhandsError)
 
 
-def _prepared(folder: Path, overwrite: bool, resume: bool) -> tuple[list[Path], int]:
+def _prepared(folder: Path, overwrite: bool, resume: bool, replaces: tuple[str, ...]) -> tuple[list[Path], int]:
     """Makes the folder to write into, locked; returns the folders that were made above it, and the lock."""
+    work = unfinished(folder)
     if len(os.fsencode(folder.name)) > 200:
         raise RunError(f"the name '{folder.name[:20]}…' is too long for a folder.")
-    if folder.exists() and not overwrite:
-        raise RunError(f"{folder} exists already. Choose another place, or replace it with --overwrite.")
-    if folder.exists() and not (folder.is_dir() and _ours(folder)):
-        raise RunError(f"{folder} is not a run folder, so --overwrite does not replace it.")
-    made, work = _make_parents(folder.parent), unfinished(folder)
+    _require_replaceable(folder, overwrite, replaces)
+    if work.is_symlink():
+        raise RunError(f"{work} is a link, and a run is not written through one.")
+    made = _make_parents(folder.parent)
     try:
         work.mkdir(exist_ok=True)
-        lock = os.open(work, os.O_RDONLY)
+        lock = _locked(work, f"{folder} is being written by another process.")
     except OSError as error:
         _remove_empty([work, *made])
         raise RunError(f"cannot write to {folder.parent}: {error.strerror}.") from None
-    try:
-        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        os.close(lock)
-        raise RunError(f"{folder} is being written by another process.") from None
-    except OSError:
-        pass  # a file system without locks
     if resume:
         _clear(work, but=(CHECKPOINTS, BEGUN, LOG))
     else:
@@ -261,6 +280,17 @@ def _prepared(folder: Path, overwrite: bool, resume: bool) -> tuple[list[Path], 
             raise RunError(f"{folder} was begun and not finished. {what}.")
         _clear(work)
     return made, lock
+
+
+def _require_replaceable(folder: Path, overwrite: bool, replaces: tuple[str, ...]) -> None:
+    """Refuses to remove what is there, unless that is asked for and we wrote all of it."""
+    if folder.is_symlink() or (folder.exists() and not folder.is_dir()):
+        raise RunError(f"cannot write to {folder}: it is not a folder.")
+    if folder.exists() and not overwrite:
+        raise RunError(f"{folder} exists already. Choose another place, or replace it with --overwrite.")
+    for path in sorted(folder.iterdir()) if folder.exists() else ():
+        if not any(fnmatchcase(path.name, pattern) for pattern in replaces):
+            raise RunError(f"--overwrite does not replace {folder}: it holds '{path.name}', which is not ours.")
 
 
 def _clear(folder: Path, but: tuple[str, ...] = ()) -> None:
@@ -282,76 +312,58 @@ def _begin(work: Path, asked: Mapping[str, Any]) -> None:
             what = f"'{name}' was {known.get(name)!r}, and is {value!r} now"
             raise RunError(f"{work} was begun with something else: {what}. Start anew with --overwrite, or remove it.")
     if known is None:
-        _write_file(path, to_toml(asked))
+        write_text(path, to_toml(asked), private=True)
 
 
 def begun(work: Path) -> dict[str, Any]:
     """What was asked of a run that is not finished; nothing if none was begun."""
     if not work.is_dir():
         return {}
-    try:
-        return tomllib.loads((work / BEGUN).read_text(encoding="utf-8"))
-    except FileNotFoundError:
-        raise RunError(f"{work} was not begun in earnest: give the whole command again, without --resume.") from None
-    except (OSError, ValueError) as error:
-        raise RunError(f"{work / BEGUN} cannot be read: {error}.") from None
-
-
-def write_file(path: Path, content: str) -> None:
-    """Writes a file by rename, so that it is whole or not there."""
-    first(lambda: _write_file(path, content))
-
-
-def _write_file(path: Path, content: str) -> None:
-    part = path.with_name(f".{path.name}.{os.getpid()}")
-    try:
-        part.write_text(content, encoding="utf-8")
-        part.replace(path)
-    except OSError as error:
-        with suppress(OSError):
-            part.unlink(missing_ok=True)
-        if error.errno in _FULL:
-            raise FailedError(f"the disk under {path.parent} is full; {path.name} was not written.") from None
-        raise RunError(f"cannot write {path}: {error.strerror}.") from None
+    if not (work / BEGUN).exists():
+        raise RunError(f"{work} has no {BEGUN}, so it cannot be resumed: give the whole command again.")
+    return read_toml(work / BEGUN)
 
 
 def write_record(work: Path, record: Mapping[str, Any], ids: Mapping[str, list[int]]) -> None:
-    """Writes run.toml, and each list of record numbers that is not empty."""
-    write_file(work / "run.toml", to_toml(record))
+    """Writes run.toml and, for their owner alone, each list of record numbers that is not empty."""
+    first(lambda: write_text(work / "run.toml", to_toml(record)))
     for name, numbers in ids.items():
         if numbers:
-            write_file(work / f"{name}.txt", "".join(f"{number}\n" for number in numbers))
+            lines = "".join(f"{number}\n" for number in numbers)
+            first(partial(write_text, work / f"{name}.txt", lines, private=True))
 
 
 def write_result(folder: Path, result: Result) -> None:
-    """Writes scores.json."""
-    write_file(folder / "scores.json", json.dumps(result.to_dict(), indent=2) + "\n")
+    """Writes scores.json, with the seal of the run."""
+
+    def write() -> None:
+        write_text(folder / SCORES, json.dumps(sealed(result.to_dict(), folder), indent=2) + "\n")
+
+    first(write)
 
 
 def write_evidence(folder: Path, evidence: Evidence) -> None:
-    """Writes evidence.safetensors, by rename."""
-    first(lambda: _write_evidence(folder / EVIDENCE, evidence))
-
-
-def _write_evidence(path: Path, evidence: Evidence) -> None:
-    part = path.with_name(f".{path.name}.{os.getpid()}")
-    try:
-        save_file(to_tensors(evidence), part)
-        part.replace(path)
-    except (OSError, SafetensorError) as error:
-        part.unlink(missing_ok=True)
-        raise FailedError(f"cannot write {path}: {error}") from None
+    """Writes evidence.safetensors, for its owner alone."""
+    first(lambda: write_tensors(folder / EVIDENCE, to_tensors(evidence), private=True))
 
 
 def read_evidence(folder: Path) -> dict[str, Any]:
-    """The evidence behind a run's scores; empty where none was kept."""
-    path = folder / EVIDENCE
+    """The evidence behind a run's scores; empty where none was kept. Refused where the two do not fit each other."""
+    path, stored = folder / EVIDENCE, read_scores(folder)
+    require_unchanged(folder, stored, EVIDENCE)
     if not path.exists():
         return {}
     try:
-        return from_tensors(load_file(path))
-    except (OSError, SafetensorError, ValueError, TypeError) as error:
-        raise RunError(f"{path} cannot be read: {error}") from None
+        evidence = from_tensors(read_tensors(path))
+        recomputed = {f"{name}_accuracy": one for name, one in evidence.items() if isinstance(one, Outputs)}
+        recomputed = {name: accuracy(one.logits, one.labels) for name, one in recomputed.items()}
+    except (ValueError, TypeError, RuntimeError, IndexError) as error:
+        raise ReadError(f"{path} cannot be read: {error}") from None
+    for name, value in recomputed.items():
+        said = stored["values"].get(name, value)
+        if abs(said - value) > 1e-6:
+            raise RunError(f"{folder / SCORES} says {name} is {said:.2f}, and by {EVIDENCE} it is {value:.2f}.")
+    return evidence
 
 
 class Journal:
@@ -362,6 +374,8 @@ class Journal:
 
     def __init__(self, path: Path, log: Log, known: int) -> None:
         self.position, self._known, self._log = 0, known, log
+        if rank() == 0 and path.exists():
+            require_regular(path)
         self._file = path.open("ab") if rank() == 0 else None
         if self._file and self._file.tell() < known:
             raise RunError(f"{path} is shorter than it was when the last checkpoint was written.")
@@ -385,10 +399,6 @@ class Journal:
         """Ends the file."""
         if self._file:
             self._file.close()
-
-
-def _ours(folder: Path) -> bool:
-    return is_run(folder) or (folder / "table.json").is_file() or not any(folder.iterdir())
 
 
 def _make_parents(parent: Path) -> list[Path]:
@@ -435,7 +445,7 @@ def _swap(work: Path, folder: Path) -> None:
 def finish(folder: Path) -> bool:
     """Puts a run into its place that was killed when only that was left to do; says whether there was one."""
     work = unfinished(folder)
-    if not (work / "scores.json").is_file() or (work / BEGUN).exists():
+    if not (work / SCORES).is_file() or (work / BEGUN).exists():
         return False
     _swap(work, folder)
     return True

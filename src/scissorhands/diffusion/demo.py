@@ -10,7 +10,7 @@ from torch import Tensor, nn
 from .. import runs
 from ..forget import Forget
 from ..problem import Log, ignore
-from ..recipe import require_earlier
+from ..recipe import BENCH, require_earlier
 from ..records import Stored
 from ..table import Table
 from . import drawing, small
@@ -49,7 +49,7 @@ METHODS: dict[str, dict[str, Any]] = {
 def demo(folder: Path, overwrite: bool, device: str, log: Log = ignore) -> Table:
     """Runs the demonstration; its folder is complete or not there."""
     require_earlier(folder, TITLE)
-    with runs.writing(folder, overwrite) as work:
+    with runs.writing(folder, overwrite, replaces=(*BENCH, "pictures", "real")) as work:
         original = small.original(0, log)
         train, test = small.pictures()
         chosen = attempts(METHODS, {"data": str(exported(train, work / "pictures"))})

@@ -18,6 +18,7 @@ from torch import Tensor
 from .. import runs
 from ..distributed import first, rank, together, world_size
 from ..errors import DataError, RunError, SettingError
+from ..files import write_text
 from ..problem import Log, ignore
 from ..settings import Settings, at_least_one, non_negative, setting
 from . import pipeline as pipelines
@@ -104,7 +105,7 @@ def sign(folder: Path, source: Path) -> None:
     if runs.is_run(source):
         run = runs.read(source)
         made |= {"record": run.record, "seconds": run.result.seconds, "memory_mib": run.result.memory_mib}
-    runs.write_file(folder / MAKER, json.dumps(made, indent=1) + "\n")
+    first(lambda: write_text(folder / MAKER, json.dumps(made, indent=1) + "\n"))
 
 
 def _list(folder: Path, wanted: Mapping[str, Prompt], how: Drawing) -> None:

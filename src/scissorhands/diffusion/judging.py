@@ -157,7 +157,7 @@ def judge(
         scores = Scores(values, counts, failed)
         runs.write_result(work, Result(scores, seconds, memory, reference_seconds=reference_seconds))
         sheets = {"before": before, "after": drawn} if before else {"drawn": drawn}
-        first(lambda: _write_sheets(work / report.GRIDS, sheets))
+        first(lambda: _write_sheets(work / runs.GRIDS, sheets))
     return runs.read(place.folder)
 
 
