@@ -63,7 +63,7 @@ records that were chosen may differ in kind from the unseen ones, and test data 
 between 0.4 and 0.6 is then no sign.
 
 Accuracy is compared with that of the reference, not with that of the original. How far seeds differ is not known from
-one reference: it is taken to be as much as another draw of 500 records would change the accuracy, which is 2.2 points
+one reference: it is taken to be as much as another draw of 400 records would change the accuracy, which is 2.5 points
 (one standard deviation) for a model that is right about half of the records, and less for a better one. Where several
 references differ more than that, their own deviation is taken.
 

@@ -24,7 +24,7 @@ CALLS = (UNDER, OVER, DAMAGED, SAME, UNKNOWN)
 # 100: the AUC on either side, answers about a class, a probe, and accuracy on retained, unseen and test records.
 _DEVIATIONS = 3.02
 _SEED = 0.02  # the share of records by which two trainings of different seeds may differ
-_SEEDS = 500  # and besides, a seed changes an accuracy as much as another draw of this many records would
+_SEEDS = 400  # and besides, a seed changes an accuracy as much as another draw of this many records would
 _FEATURES = 0.10  # the share by which a probe of the features of two such models may differ
 _BLUNT = 0.15  # an AUC that is known no better than this tells nothing
 _VAGUE = 0.25  # and so does a loss of accuracy
