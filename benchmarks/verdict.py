@@ -76,7 +76,7 @@ def case(name: str, forget: str, wrong: float, draws: int) -> Iterator[dict[str,
         same = [replace(part, ids=some(part.ids, sizes[role], i)) for i, part in enumerate(parts)]
         models = replace(teacher, seed=number).trained(same)
         evidence[role] = [
-            outputs(model, {k: v for k, v in split.parts().items() if k in ("forget", "others", "unseen")})
+            outputs(model, {k: v for k, v in split.parts().items() if k != "retain" or role != "half data"})
             for model, split in zip(models, splits, strict=True)
         ]
         print(f"{name}: trained {draws} models of the role '{role}'", flush=True)

@@ -15,7 +15,7 @@ from scissorhands.networks import Normalise, small
 from scissorhands.records import Part, Stored
 from scissorhands.train import Training
 
-UNDER, OVER, SAME, UNKNOWN = CALLS
+UNDER, OVER, DAMAGED, SAME, UNKNOWN = CALLS
 
 
 class Examined(NamedTuple):
@@ -196,10 +196,10 @@ def test_a_retrained_model_is_not_accused_of_knowing_the_class(by_class: Examine
     assert by_class.call("retrained") in (SAME, UNKNOWN)  # there are few eights among the unseen records
 
 
-def test_a_collapsed_model_is_called_over_forgotten(by_class: Examined) -> None:
+def test_a_collapsed_model_is_called_damaged(by_class: Examined) -> None:
     scores = by_class.scores["collapsed"]
     assert scores["forget_accuracy"] == 0
     assert scores["auc"] == 0.5  # by which alone it would look perfect
     assert scores["unseen_accuracy"] < 20
-    assert by_class.call("collapsed") == OVER
+    assert by_class.call("collapsed") == DAMAGED
     assert by_class.reason("collapsed").startswith("it lost what it should have kept.")

@@ -6,12 +6,14 @@ from typing import Any
 
 import pytest
 import torch
-from torch.utils.data import TensorDataset
+from torch.utils.data import TensorDataset, random_split
 
 from scissorhands.data import Split, held_out, split
 from scissorhands.errors import DataError
 from scissorhands.forget import Forget
+from scissorhands.labels import Relabelled
 from scissorhands.records import Foreign, Part, Stored
+from scissorhands.sources import Source
 
 
 def records(count: int, classes: int = 4, first: int = 0) -> Stored:
@@ -192,6 +194,29 @@ def test_records_that_were_chosen_are_compared_with_unseen_ones_of_their_labels(
 def test_without_unseen_records_the_test_data_takes_their_place() -> None:
     made = divided("random:30", unseen=[])
     assert made.others.records is TEST
+    assert made.kind == "test"
+
+
+def test_records_drawn_at_random_are_not_taken_to_be_like_test_data_of_another_making() -> None:
+    assert divided("random:3", unseen=0.5).kind == "test"
+
+
+@pytest.mark.parametrize("unseen", [0, 0.2])
+def test_digits_for_training_and_test_are_random_draws_of_one_table(unseen: float) -> None:
+    digits = Source(name="digits").load()
+    made = split(digits.train, Forget("random:10%"), test=digits.test, unseen=unseen)
+    assert made.kind == "drawn"
+    assert made.others == (made.unseen or made.test)
+    shifted = Relabelled(digits.train, (digits.train.labels + 1) % 10)
+    assert split(shifted, Forget("random:10%"), test=digits.test, unseen=unseen).kind == "test"
+
+
+def test_two_subsets_of_a_users_table_are_random_draws_only_if_the_user_says_so() -> None:
+    halves = random_split(TensorDataset(TRAIN.inputs, TRAIN.labels), [20, 20])
+    assert split(halves[0], Forget("random:5"), test=halves[1]).kind == "test"  # it might be a split by time
+    train, test, other = (Foreign(halves[i], drawn_from=name) for i, name in ((0, "mine"), (1, "mine"), (1, "other")))
+    assert split(train, Forget("random:5"), test=test).kind == "drawn"
+    assert split(train, Forget("random:5"), test=other).kind == "test"
 
 
 def test_a_class_that_is_gone_is_compared_with_its_held_out_and_test_records() -> None:

@@ -14,7 +14,7 @@ from .errors import DataError
 from .forget import Forget
 from .problem import Loss, Problem, cross_entropy
 from .randomness import generator
-from .records import Augment, Joined, Part, Records, as_records
+from .records import Augment, Joined, Part, Records, as_records, one_table
 
 
 @dataclass(frozen=True)
@@ -22,7 +22,8 @@ class Split:
     """Forget and retain are what the model was trained on; unseen and test are what it was not.
 
     `others` are what forgotten records are compared with: records that were never trained on, of the same classes.
-    `kind` says how alike they are: `drawn` at random like those held out, all there is of some `classes`, or `chosen`.
+    `kind` says how alike they are: both `drawn` at random from one table; drawn, but from the training data and the
+    `test` data, which may differ; all there is of some `classes`; or `chosen` by something else.
     `manifest` is a hash of the data and of the ids: two results with the same one forgot, and were tested on, the same.
     """
 
@@ -82,11 +83,11 @@ def split(
         raise DataError("no test record is left to score: the test data holds only classes that are forgotten whole.")
     manifest = _manifest((train, current), (train, forgotten), (test, tested.ids))
     whole = bool(torch.isin(train.labels[forgotten], gone).all())
-    # Records that were drawn and records that were held out are alike; test data may be of another making.
-    alike = forget.drawn and held.records is train and len(kept) > 0
-    kind = "classes" if whole else "drawn" if alike else "chosen"
+    never = kept if len(kept) else tested
+    drawn = "drawn" if one_table(train, never.records) else "test"
+    kind = "classes" if whole else drawn if forget.drawn else "chosen"
     # A retrained model does not know a class that is gone, so only strangers of that class can be its records' equals.
-    strangers = [held, Part(test, rest)] if whole else [kept if len(kept) else tested]
+    strangers = [held, Part(test, rest)] if whole else [never]
     if kind != "drawn":
         labels = train.labels[forgotten].unique()
         strangers = [replace(part, ids=part.ids[torch.isin(part.labels, labels)]) for part in strangers]

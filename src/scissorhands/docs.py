@@ -41,29 +41,40 @@ retrained model, is not shown.
 
 _VERDICT = """## The verdict
 
-One of four, with its reason, from outputs that are stored with the run. It needs no retrained model, but records that
+One of five, with its reason, from outputs that are stored with the run. It needs no retrained model, but records that
 were never trained on, and a reference model that saw neither them nor the forgotten ones. Level standard trains some; a
 retrained model that is given with `--against` takes their place.
 
-- **over-forgotten**: it is right about fewer unseen records than the reference, by more than chance and 2 points; or
-  forgotten records stand out as avoided, with an AUC below 0.5.
+- **damaged**: it is right about fewer retained, unseen or test records than the reference, by more than chance, another
+  seed and 2 points explain. The reason names the parts, with both accuracies. A model that is damaged and under- or
+  over-forgotten as well is called damaged, and the reason says both.
 - **under-forgotten**: it knows a class that it should not, or a linear probe of its features finds what was forgotten;
   or forgotten records stand out as known, with an AUC above 0.5.
+- **over-forgotten**: forgotten records stand out as avoided, with an AUC below 0.5.
 - **indistinguishable within noise**: none of that, and the AUC is known to within 0.15.
-- **cannot tell**: too few records, no reference model, or forgotten records that differ in kind from the others.
+- **cannot tell**: too few records, no reference model, or forgotten records that may differ in kind from the others.
 
 The AUC is that of how much surer the model is of a record than the reference, among records that the reference finds
-equally hard. All tests together err on about 1 in 100 models that have forgotten. That holds for records that were
-drawn at random where training held others out, and for all there is of a class. Other forgotten records may differ in
-kind from the unseen ones (test data may be of another making, too), and an AUC between 0.4 and 0.6 is then no sign.
+equally hard. All tests together err on about 1 in 100 models that have forgotten. That holds for all there is of a
+class, and for records that were drawn at random where the unseen ones were, too, from the same table: training held
+them out, or the test data is such a draw, as that of digits is. Python code can say so of its own data with
+`scissorhands.records.Foreign(dataset, drawn_from="a name")`, the same name for training and test data. Forgotten
+records that were chosen may differ in kind from the unseen ones, and test data may differ from training data; an AUC
+between 0.4 and 0.6 is then no sign.
+
+Accuracy is compared with that of the reference, not with that of the original. How far seeds differ is not known from
+one reference: it is taken to be as much as another draw of 400 records would change the accuracy, which is 2.5 points
+(one standard deviation) for a model that is right about half of the records, and less for a better one. Where several
+references differ more than that, their own deviation is taken.
 
 "Indistinguishable" means that these tests found nothing, which is less than that nothing is there:
 
 - Where a model learnt nothing by heart there is nothing to find, and the original is called so, too.
 - An AUC is about all records. A memory of one record in twenty may escape it; see the TPR at a low false alarm rate.
 - The interval says what is excluded and what is not: with 100 records an AUC of 0.6 may still be chance.
-- A reference model that was trained on half of the data knows less, so it does not notice a loss that leaves the
-  model as good as itself. A retrained model does.
+- A reference model that was trained on half of the retained data knows less, so it does not notice a loss that leaves
+  the model as good as itself; and what the model lost of the retained records cannot be compared with it. A retrained
+  model shows both.
 - Accuracy is an average: a loss in a rare class does not show.
 
 How often the verdict is right: [results](../results/README.md#the-verdict).

@@ -168,7 +168,7 @@ def _references(exam: Exam, log: Log) -> dict[str, Any]:
         one: dict[str, Any] = {
             name: predict(reference, part)
             for name, part in exam.split.parts().items()
-            if name in ("forget", "others", "unseen")
+            if name != "retain"  # of which it saw a half, so that it says nothing about a model that saw all
         }
         if exam.split.kind == "classes":
             with suppress(ModelError):  # a model without a linear head has no probe, and is a reference all the same
@@ -181,7 +181,8 @@ def _references_seconds(exam: Exam, pace: Pace) -> float:
     halves, teacher = _halves(exam), exam.taught("reference")
     each = pace.step * teacher.training.epochs * _steps(exam, len(halves[0]))
     probes = len(halves) * _probe_seconds(exam, pace) if exam.split.kind == "classes" else 0.0
-    return each * teacher.missing(halves) + _forward(exam, pace, exam.split.forget) * len(halves) + probes
+    asked = [part for name, part in exam.split.parts().items() if name != "retain"]
+    return each * teacher.missing(halves) + _forward(exam, pace, *asked) * len(halves) + probes
 
 
 # --- shadow models

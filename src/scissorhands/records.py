@@ -24,11 +24,13 @@ Columns = Mapping[str, Callable[[], Array]]
 class Records(ABC):
     """Labelled inputs. `classes` names the labels, and is empty where nobody named them.
 
-    `fingerprint` is a hash of the content, and is empty where the content is the user's own object.
+    `fingerprint` is a hash of the content, and is empty where the content is the user's own object. `drawn_from` names
+    the table of which the records are a random draw: two draws of one table are alike. It is empty where nobody knows.
     """
 
     classes: tuple[str, ...] = ()
     fingerprint: str = ""
+    drawn_from: str = ""
 
     @property
     @abstractmethod
@@ -70,6 +72,7 @@ class Stored(Records):
         classes: tuple[str, ...] = (),
         columns: Columns | None = None,
         fingerprint: str = "",
+        drawn_from: str = "",
     ) -> None:
         if len(inputs) != len(labels) or labels.dim() != 1 or labels.is_floating_point():
             raise DataError(f"{len(inputs)} inputs need as many labels, each a whole number.")
@@ -78,6 +81,7 @@ class Stored(Records):
         self.classes = classes
         self._columns = columns or {}
         self._fingerprint = fingerprint
+        self.drawn_from = drawn_from
 
     @property
     def labels(self) -> Tensor:
@@ -103,10 +107,11 @@ class Stored(Records):
 class Foreign(Records):
     """A user's own `torch.utils.data.Dataset` of `(input, label)`."""
 
-    def __init__(self, dataset: Dataset[Any]) -> None:
+    def __init__(self, dataset: Dataset[Any], *, drawn_from: str = "") -> None:
         if isinstance(dataset, IterableDataset) or not callable(getattr(dataset, "__len__", None)):
             raise DataError(f"a {type(dataset).__name__} cannot be indexed; forgetting needs records with numbers.")
         self.dataset = dataset
+        self.drawn_from = drawn_from
 
     def __len__(self) -> int:
         return len(self.dataset)  # type: ignore[arg-type]
@@ -203,6 +208,11 @@ class Part:
     def batches(self, size: int) -> Iterator[Batch]:
         """One pass, in the order of the ids; of many processes each gets its share of every batch."""
         return (fetched(self.records.fetch, ids) for ids in self.ids.split(size))
+
+
+def one_table(records: Records, other: Records) -> bool:
+    """Whether both are known to be random draws of one table."""
+    return records is other or (records.drawn_from != "" and records.drawn_from == other.drawn_from)
 
 
 def same(part: Part, other: Part) -> bool:

@@ -355,14 +355,14 @@ def read_evidence(folder: Path) -> dict[str, Any]:
         return {}
     try:
         evidence = from_tensors(read_tensors(path))
-        recomputed = {f"{name}_accuracy": one for name, one in evidence.items() if isinstance(one, Outputs)}
-        recomputed = {name: accuracy(one.logits, one.labels) for name, one in recomputed.items()}
+        said = {f"{name}_accuracy": one for name, one in evidence.items() if isinstance(one, Outputs)}
+        recomputed = {name: accuracy(one.logits, one.labels) for name, one in said.items()}
     except (ValueError, TypeError, RuntimeError, IndexError) as error:
         raise ReadError(f"{path} cannot be read: {error}") from None
     for name, value in recomputed.items():
-        said = stored["values"].get(name, value)
-        if abs(said - value) > 1e-6:
-            raise RunError(f"{folder / SCORES} says {name} is {said:.2f}, and by {EVIDENCE} it is {value:.2f}.")
+        stated = stored["values"].get(name, value)
+        if abs(stated - value) > 1e-6:
+            raise RunError(f"{folder / SCORES} says {name} is {stated:.2f}, and by {EVIDENCE} it is {value:.2f}.")
     return evidence
 
 

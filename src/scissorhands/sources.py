@@ -102,7 +102,7 @@ class Source(Settings):
 
 
 def _digits() -> tuple[Stored, Stored]:
-    """Scikit-learn's 1,797 handwritten digits of 8 × 8 pixels, a fifth of them for the test."""
+    """Scikit-learn's 1,797 handwritten digits of 8 × 8 pixels, a fifth of them, drawn at random, for the test."""
     from sklearn.datasets import load_digits
 
     digits = load_digits()
@@ -110,7 +110,9 @@ def _digits() -> tuple[Stored, Stored]:
     labels = torch.from_numpy(digits.target).to(torch.int64)
     order = torch.randperm(len(labels), generator=generator(0, "digits"))
     classes = tuple(map(str, range(10)))
-    train, test = (Stored(images[ids], labels[ids], classes=classes) for ids in (order[360:], order[:360]))
+    train, test = (
+        Stored(images[ids], labels[ids], classes=classes, drawn_from="digits") for ids in (order[360:], order[:360])
+    )
     return train, test
 
 
