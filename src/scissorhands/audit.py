@@ -8,7 +8,7 @@ from typing import Any
 import torch
 from torch import nn
 
-from . import gradcam, models, runs
+from . import files, gradcam, models, runs
 from .data import Split, held_out, split
 from .distributed import first
 from .errors import DataError, ModelError, RunError, ScissorhandsError
@@ -24,7 +24,7 @@ from .problem import Log, ignore
 from .records import Records
 from .runs import Run
 from .sources import Source
-from .teacher import Teacher, cache
+from .teacher import Teacher
 from .train import Training
 
 PICTURES = "gradcam"
@@ -98,7 +98,9 @@ class Audit:
         about = str(record["data"].get("augment", ""))
         scrubbed = record["verb"] == "scrub"
         before = record.get("forget_accuracy_before") if scrubbed else self.run.result.scores["forget_accuracy"]
-        teacher = Teacher(model, Training.make(known), start, data.augment, about, cache()) if known else None
+        teacher = (
+            Teacher(model, Training.make(known), start, data.augment, about, files.cache("models")) if known else None
+        )
         return Exam(
             model,
             _divided(self.run, data.train, data.test),
