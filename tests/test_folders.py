@@ -9,6 +9,7 @@ from typing import Any
 
 import datasets
 import pytest
+from commands import cli
 
 from scissorhands.errors import DataError, FailedError
 from scissorhands.forget import Forget
@@ -465,3 +466,21 @@ def test_a_table_that_neither_fits_the_memory_nor_the_disk_is_told(folder: Path,
     (tmp_path / "cache").write_text("mine")
     with pytest.raises(FailedError, match="cannot unpack the data"):
         load(folder, memory=0.0)
+
+
+# from the shell
+
+
+@pytest.mark.parametrize("name", ["", "d", "fifo", "empty", "/", "\udcff", "d/train.parquet"])
+def test_the_shell_shows_one_line_and_exits_with_2(
+    name: str, folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write(plain(folder), "train/a/notes.txt")
+    os.mkfifo(tmp_path / "fifo")
+    (tmp_path / "empty").mkdir()
+    monkeypatch.chdir(tmp_path)
+    answer = cli("train --model small -o out --data", name)
+    assert answer.code == 2
+    assert answer.err.startswith("error: ")
+    assert answer.err.count("\n") == 1
+    assert not (tmp_path / "out").exists()
