@@ -161,7 +161,7 @@ def test_a_deeper_look_leaves_the_original_alone_and_no_half_files(world: Path, 
     before = tree(world / "trained")
     done(f"evaluate three {STANDARD}")
     assert tree(world / "trained") == before
-    assert {path.suffix for path in (world / "cache").iterdir()} == {".safetensors"}
+    assert {path.suffix for path in (world / "cache" / "models").iterdir()} == {".safetensors"}
 
 
 def test_a_second_look_computes_nothing(world: Path) -> None:
@@ -178,13 +178,13 @@ def test_a_second_look_computes_nothing(world: Path) -> None:
 
 
 def test_another_run_shares_the_reference_models(world: Path) -> None:
-    kept = {path.name for path in (world / "cache").iterdir()}
+    kept = {path.name for path in (world / "cache" / "models").iterdir()}
     done("scrub trained --forget class:3 --method ascent --set epochs=1 --set lr=0.001 -o other")
     phases: list[str] = []
     run = again(world / "other").carry_out(lambda event: phases.append(event["phase"]))
     assert run.result.scores.values.keys() >= ADDED
     assert "train" not in phases
-    assert {path.name for path in (world / "cache").iterdir()} == kept
+    assert {path.name for path in (world / "cache" / "models").iterdir()} == kept
 
 
 def test_the_same_look_gives_the_same_numbers(world: Path) -> None:

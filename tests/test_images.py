@@ -2,7 +2,9 @@
 
 import gc
 import io
+import struct
 import warnings
+import zlib
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -14,7 +16,7 @@ from PIL import Image
 from torch import Tensor
 
 from scissorhands.errors import DataError
-from scissorhands.images import augmentation, crop, decode, flip
+from scissorhands.images import augmentation, crop, decode, flip, refusing_bombs
 from scissorhands.randomness import generator
 from scissorhands.records import Augment
 
@@ -118,12 +120,11 @@ def test_an_image_that_has_the_size_already_is_left_alone() -> None:
         {"bytes": coloured()["bytes"][:60], "path": None},
         damaged(11, 5),
         damaged(coloured()["bytes"].index(b"IDAT") - 1, 40),
-        {"bytes": None, "path": "/nowhere/x.png"},
         {"bytes": None, "path": None},
         {"bytes": b"", "path": None},
         None,
     ],
-    ids=["rubbish", "truncated", "short header", "short chunk", "missing", "nothing", "empty", "none"],
+    ids=["rubbish", "truncated", "short header", "short chunk", "nothing", "empty", "none"],
 )
 def test_an_image_that_cannot_be_read_is_refused_by_its_number(bad: Any) -> None:
     assert refusal(lambda: decode(bad, 41, None, None)) == "record 41 is not a readable image."
@@ -131,7 +132,50 @@ def test_an_image_that_cannot_be_read_is_refused_by_its_number(bad: Any) -> None
 
 def test_an_image_too_large_to_be_harmless_is_refused_by_its_number(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(Image, "MAX_IMAGE_PIXELS", 2)
-    assert refusal(lambda: decode(coloured(), 41, None, None)) == "record 41 is not a readable image."
+    assert refusal(lambda: decode(coloured(), 41, None, None)).startswith("record 41 has too many pixels")
+
+
+def declared(width: int, height: int) -> dict[str, Any]:
+    """A PNG file of a few bytes that says it is that large."""
+    header = b"IHDR" + struct.pack(">IIBBBBB", width, height, 8, 0, 0, 0, 0)
+    chunks = (header, b"IDAT" + zlib.compress(b"\0" * 100), b"IEND")
+    framed = (struct.pack(">I", len(chunk) - 4) + chunk + struct.pack(">I", zlib.crc32(chunk)) for chunk in chunks)
+    return {"bytes": b"\x89PNG\r\n\x1a\n" + b"".join(framed), "path": None}
+
+
+@pytest.mark.parametrize("size", [(8192, 8193), (10_000, 10_000), (100_000, 100_000), (2**31 - 1, 1)])
+def test_a_huge_image_is_refused_without_a_warning(size: tuple[int, int]) -> None:
+    with warnings.catch_warnings(record=True) as told:
+        warnings.simplefilter("always")
+        with refusing_bombs():
+            message = refusal(lambda: decode(declared(*size), 41, None, None))
+    assert message == "record 41 has too many pixels: resize it to 67,108,864 or fewer."
+    assert told == []
+
+
+def test_a_missing_file_is_refused_by_number_and_name() -> None:
+    message = refusal(lambda: decode({"bytes": None, "path": "/nowhere/x.png"}, 41, None, None))
+    assert message == "record 41 is not a readable image: /nowhere/x.png cannot be read: No such file or directory."
+
+
+def test_a_broken_file_is_refused_by_number_and_name(tmp_path: Path) -> None:
+    (tmp_path / "x.png").write_bytes(coloured()["bytes"][:60])
+    message = refusal(lambda: decode({"bytes": None, "path": str(tmp_path / "x.png")}, 41, None, None))
+    assert message == f"record 41 ({tmp_path / 'x.png'}) is not a readable image."
+
+
+@pytest.mark.parametrize("device", ["/dev/zero", "/dev/stdin"])
+def test_a_device_is_no_image(device: str) -> None:
+    message = refusal(lambda: decode({"bytes": None, "path": device}, 41, None, None))
+    assert message.endswith("it is not a regular file.")
+
+
+def test_postscript_is_refused_since_reading_it_runs_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    postscript = encoded(Image.fromarray(COLOURED), "EPS")
+    ran: list[object] = []
+    monkeypatch.setattr("PIL.EpsImagePlugin.Ghostscript", lambda *given: ran.append(given))
+    assert refusal(lambda: decode(postscript, 41, None, None)) == "record 41 is not a readable image."
+    assert ran == []
 
 
 def test_the_file_of_an_animated_image_is_closed(tmp_path: Path) -> None:

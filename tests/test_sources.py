@@ -3,6 +3,7 @@
 import datetime
 import io
 import os
+import warnings
 from collections.abc import Callable, Mapping
 from functools import partial
 from pathlib import Path
@@ -17,7 +18,7 @@ from PIL import Image
 from safetensors.torch import load_file, save_file
 from torch import Tensor
 
-from scissorhands import sources
+from scissorhands import files, sources
 from scissorhands.data import split
 from scissorhands.errors import DataError, SettingError
 from scissorhands.forget import Forget
@@ -395,7 +396,9 @@ def test_a_record_whose_file_is_gone_is_refused_by_its_number(tmp_path: Path) ->
     table = datasets.Dataset.from_dict({"image": images, "label": [0, 1]}, features=features).data.table
     for part in ("train", "test"):
         pyarrow.parquet.write_table(table, folder / f"{part}.parquet")  # to_parquet would want to read both files
-    assert refused(str(folder)) == "record 1 is not a readable image."
+    assert refused(str(folder)) == (
+        f"record 1 is not a readable image: {gone} cannot be read: No such file or directory."
+    )
 
 
 @pytest.mark.parametrize(
@@ -473,8 +476,9 @@ def test_the_metadata_of_a_folder_of_images_are_columns(tmp_path: Path) -> None:
 
 def test_an_unreadable_file_in_a_folder_of_images_is_refused(tmp_path: Path) -> None:
     name = image_folder(tmp_path / "d", train={"a": [1], "b": [2]}, test={"a": [3], "b": [4]})
-    (tmp_path / "d" / "train" / "b" / "2.png").write_bytes(b"no image")
-    assert refused(name) == "record 1 is not a readable image."
+    broken = tmp_path / "d" / "train" / "b" / "2.png"
+    broken.write_bytes(b"no image")
+    assert refused(name) == f"record 1 ({broken}) is not a readable image."
 
 
 def test_celebamask_hq_is_a_folder_of_identities(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -588,7 +592,7 @@ def test_a_disk_without_room_for_the_cache_is_done_without(tmp_path: Path, monke
         Path(path).write_bytes(b"half of it")
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr(sources, "save_file", full)
+    monkeypatch.setattr(files, "save_file", full)
     assert torch.equal(everything(Source(name=plain(tmp_path / "d")).load().train), expected(range(4)))
     assert cached(tmp_path) == []
 
@@ -628,7 +632,7 @@ def test_streamed_records_are_the_stored_ones(
 
 def test_streamed_records_are_not_cached(tmp_path: Path) -> None:
     everything(Source(name=plain(tmp_path / "d"), memory=0.0).load().train)
-    assert not (tmp_path / "cache").exists()
+    assert [path for path in (tmp_path / "cache").rglob("*") if path.is_file()] == []
 
 
 def test_records_are_streamed_exactly_when_they_exceed_the_memory(tmp_path: Path) -> None:
@@ -662,6 +666,27 @@ def test_a_streamed_split_has_the_manifest_of_the_stored_one(tmp_path: Path) -> 
     stored, streamed = (Source(name=name, memory=memory).load() for memory in (2.0, 0.0))
     manifests = {split(data.train, Forget("class:1"), test=data.test).manifest for data in (stored, streamed)}
     assert len(manifests) == 1
+
+
+@pytest.mark.parametrize("memory", [0.0, 1e9])
+def test_more_images_at_once_than_the_machine_can_hold_are_refused(
+    memory: float, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pages = {"SC_PAGE_SIZE": 100, "SC_PHYS_PAGES": 1}  # each of the four images takes 48 bytes
+    monkeypatch.setattr(os, "sysconf", pages.__getitem__)
+    name = plain(tmp_path / "d")
+    message = refusal(lambda: everything(Source(name=name, memory=memory).load().train))
+    assert message.startswith("4 images of 3 × 4 × 4 take 0 GiB and this machine has 0: give a smaller 'size', ")
+
+
+def test_a_huge_image_in_a_table_is_refused_without_a_warning(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, recwarn: pytest.WarningsRecorder
+) -> None:
+    warnings.simplefilter("always")
+    monkeypatch.setattr(Image, "MAX_IMAGE_PIXELS", 20)
+    name = plain(tmp_path / "d", [0, 1], image=[png(0), png(1, height=5, width=5)])
+    assert refused(name).startswith("record 1 has too many pixels")
+    assert len(recwarn) == 0
 
 
 # names
@@ -775,7 +800,9 @@ def test_an_unknown_augmentation_is_refused_before_anything_is_read() -> None:
     assert "Did you mean 'flip'?" in refused("someone/something", augment="flipp")
 
 
-@pytest.mark.parametrize(("setting", "value"), [("size", -1), ("memory", -0.5), ("size", "big"), ("name", 3)])
+@pytest.mark.parametrize(
+    ("setting", "value"), [("size", -1), ("size", 8193), ("memory", -0.5), ("size", "big"), ("name", 3)]
+)
 def test_a_bad_setting_is_refused_when_the_source_is_made(setting: str, value: Any) -> None:
     with pytest.raises(SettingError, match=rf"^Source: '{setting}' must be "):
         Source.make({setting: value})

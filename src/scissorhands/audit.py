@@ -8,7 +8,7 @@ from typing import Any
 import torch
 from torch import nn
 
-from . import gradcam, models, runs
+from . import files, gradcam, models, runs
 from .distributed import first
 from .errors import ModelError, RunError, ScissorhandsError
 from .evaluate import Scores, examine, outputs
@@ -22,7 +22,7 @@ from .models import Blueprint
 from .problem import Log, ignore
 from .runs import PICTURES, Run
 from .sources import Source
-from .teacher import Teacher, cache
+from .teacher import Teacher
 from .train import Training
 
 
@@ -97,7 +97,9 @@ class Audit:
         about = str(record["data"].get("augment", ""))
         scrubbed = record["verb"] == "scrub"
         before = record.get("forget_accuracy_before") if scrubbed else self.run.result.scores["forget_accuracy"]
-        teacher = Teacher(model, Training.make(known), start, data.augment, about, cache()) if known else None
+        teacher = (
+            Teacher(model, Training.make(known), start, data.augment, about, files.cache("models")) if known else None
+        )
         return Exam(
             model,
             divided_as_in(self.run, data),

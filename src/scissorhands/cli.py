@@ -270,7 +270,7 @@ def train(
         raise click.UsageError(f"Missing option {'--model' if model is None else '-o'!r}.")
     if not 0 <= holdout < 1:
         raise click.BadParameter(f"'holdout' must be a share from 0, below 1, not {holdout}.")
-    source = _source(data or "digits", data_set)
+    source = _source("digits" if data is None else data, data_set)
     training = Training.make(Training.parsed(settings))
     place = Place(output, overwrite, seed, device, checkpoint, precision)
     with _progress() as log:
@@ -690,7 +690,8 @@ def _request(
         raise click.UsageError("say what to forget: --forget random:10%, class:3, ids:FILE or where:CONDITION.")
     if data_set and not data:
         raise click.UsageError("--data-set says how to read the data, so name it too: --data.")
-    return Request(Forget(forget), _source(data, data_set) if data else None, split_seed, unseen, labels or "")
+    source = _source(data, data_set) if data is not None else None
+    return Request(Forget(forget), source, split_seed, unseen, labels or "")
 
 
 def _arguments(assignments: tuple[str, ...]) -> dict[str, Any]:

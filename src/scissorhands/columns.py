@@ -69,13 +69,16 @@ def label_numbers(table: Any, label: str, classes: tuple[str, ...]) -> Tensor:
 def readers(table: Any, image: str, label: str, classes: tuple[str, ...]) -> Columns:
     """A reader for each column but the image; the label by its names where it has names of its own."""
 
-    def read(name: str) -> Array:
-        column = table.data.column(name)
-        if names := getattr(table.features[name], "names", None):
+    def read(name: str, column: Any, names: list[str] | None) -> Array:
+        if names:
             return np.array(["" if x is None or x < 0 else names[x] for x in column.to_pylist()])
         return _array(name, column)
 
-    return {name: partial(read, name) for name in table.column_names if name != image}
+    return {
+        name: partial(read, name, table.data.column(name), getattr(table.features[name], "names", None))
+        for name in table.column_names
+        if name != image
+    }
 
 
 def _array(name: str, column: Any) -> Array:

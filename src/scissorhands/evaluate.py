@@ -6,6 +6,7 @@ from typing import Any
 
 from torch import nn
 
+from . import files
 from .data import Split
 from .distributed import first
 from .errors import NoReferenceError, ScissorhandsError
@@ -17,7 +18,7 @@ from .models import require_fit
 from .predict import predict
 from .problem import Log, ignore
 from .records import Part, same
-from .teacher import Teacher, cache
+from .teacher import Teacher
 from .train import Training
 
 
@@ -113,7 +114,7 @@ def evaluate(
         model,
         split,
         settings or Evaluation(),
-        Teacher(model, training, folder=cache()) if training else None,
+        Teacher(model, training, folder=files.cache("models")) if training else None,
         method,
         original_accuracy=accuracy(known.logits, known.labels) if known else None,
     )

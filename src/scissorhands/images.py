@@ -1,7 +1,10 @@
 """Images as uint8 tensors: decoding them, and augmenting a whole batch at once."""
 
 import io
-from collections.abc import Mapping
+import warnings
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -10,11 +13,12 @@ import torch.nn.functional as F
 from PIL import Image, ImageOps
 from torch import Tensor
 
-from .errors import DataError, did_you_mean
+from . import files
+from .errors import DataError, ReadError, did_you_mean
 from .records import Augment
 
-# What Pillow raises for a broken file, or for none at all.
-_UNREADABLE = (OSError, SyntaxError, ValueError, TypeError, AttributeError, EOFError, Image.DecompressionBombError)
+LARGEST = 8192  # pixels along a side that images are resized to
+_MOST_PIXELS = LARGEST**2
 
 
 def decode(encoded: Mapping[str, Any], record: int, size: tuple[int, int] | None, grey: bool | None) -> Tensor:
@@ -23,11 +27,20 @@ def decode(encoded: Mapping[str, Any], record: int, size: tuple[int, int] | None
     With a size it is resized to height × width. `grey` says how many channels to expect, or that either will do.
     """
     try:
-        with Image.open(io.BytesIO(encoded["bytes"]) if encoded["bytes"] else encoded["path"]) as file:
+        with Image.open(io.BytesIO(encoded["bytes"] or files.read_bytes(Path(encoded["path"])))) as file:
+            if file.width * file.height > _MOST_PIXELS:
+                raise Image.DecompressionBombError
+            if file.format == "EPS":
+                raise ValueError("it is a program, which Pillow would run")
             image: Image.Image = ImageOps.exif_transpose(file)
             image.load()
-    except _UNREADABLE:
-        raise DataError(f"record {record} is not a readable image.") from None
+    except (Image.DecompressionBombError, Image.DecompressionBombWarning):
+        most = f"{_MOST_PIXELS:,} or fewer"
+        raise DataError(f"{_shown(encoded, record)} has too many pixels: resize it to {most}.") from None
+    except ReadError as error:
+        raise DataError(f"record {record} is not a readable image: {error}") from None
+    except Exception:  # Pillow raises a dozen kinds for a broken file
+        raise DataError(f"{_shown(encoded, record)} is not a readable image.") from None
     if image.mode.startswith("I;16"):
         image = Image.fromarray((np.asarray(image) >> 8).astype(np.uint8))
     is_grey = image.mode in ("1", "L")
@@ -38,6 +51,20 @@ def decode(encoded: Mapping[str, Any], record: int, size: tuple[int, int] | None
         image = image.resize(size[::-1], Image.Resampling.BILINEAR)
     pixels = torch.from_numpy(np.array(image))
     return pixels[None] if pixels.dim() == 2 else pixels.permute(2, 0, 1)
+
+
+@contextmanager
+def refusing_bombs() -> Iterator[None]:
+    """Make an error of Pillow's warning about a huge image. Not for use in a thread: all share the filters."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", Image.DecompressionBombWarning)
+        yield
+
+
+def _shown(encoded: Mapping[str, Any] | None, record: int) -> str:
+    """The number of the record, and its file where it has one."""
+    path = None if not encoded or encoded["bytes"] else encoded["path"]
+    return f"record {record} ({path})" if path else f"record {record}"
 
 
 def flip(images: Tensor, draw: torch.Generator) -> Tensor:

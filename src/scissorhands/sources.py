@@ -1,11 +1,12 @@
 """Where data comes from: digits (inside scikit-learn's wheel), a folder, or the Hugging Face hub.
 
-A small set is decoded once into uint8 tensors, which are cached on disk under a hash of what was decoded. A set that
-would take more than the memory budget is decoded batch by batch instead.
+A small set is decoded once into uint8 tensors, which are cached on disk, for the user alone, under a hash of what was
+decoded. A set that would take more than the memory budget is decoded batch by batch instead.
 """
 
 import hashlib
 import logging
+import math
 import os
 from collections.abc import Iterable
 from concurrent.futures import ThreadPoolExecutor
@@ -15,18 +16,19 @@ from functools import cached_property, partial
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import torch
-from safetensors import SafetensorError
-from safetensors.torch import load_file, save_file
 from torch import Tensor
 
+from . import files
 from .columns import class_names, image_column, label_column, label_numbers, readers
-from .errors import DataError, did_you_mean, listed
-from .images import augmentation, decode
+from .errors import DataError, FailedError, ReadError, WriteError, did_you_mean, listed
+from .folders import Splits, splits
+from .images import LARGEST, augmentation, decode, refusing_bombs
 from .randomness import generator
 from .records import Augment, Batch, Columns, Records, Stored
-from .settings import Settings, count, non_negative, setting, text
+from .settings import Rule, Settings, non_negative, setting, text
+
+_side = Rule(f"a whole number from 0 to {LARGEST}", lambda x: 0 <= x <= LARGEST)
 
 
 @dataclass(frozen=True)
@@ -65,7 +67,7 @@ class Source(Settings):
     image: str = setting("", text, "the column that holds the images; found if there is one")
     label: str = setting("", text, "the column that holds the labels; found if there is one")
     test: str = setting("", text, "the split that holds the test records; found if it is called test or validation")
-    size: int = setting(0, count, "resize images to this height and width; 0 leaves them")
+    size: int = setting(0, _side, "resize images to this height and width; 0 leaves them")
     augment: str = setting("", text, "crop, flip, 'crop,flip' or none; by default what is usual for the data set")
     memory: float = setting(2.0, non_negative, "the most GiB of images to hold in memory; a larger set is streamed")
 
@@ -78,8 +80,8 @@ class Source(Settings):
                 if getattr(self, setting_name):
                     raise DataError(f"digits has no other '{setting_name}': it comes inside scikit-learn as it is.")
             return Data(*_digits(), augment)
-        tables = _tables(self.name, known)
-        train, test = tables["train"], tables[self._test_split(tables)]
+        tables = _tables(self.name, known, self.memory)
+        train, test = tables["train"](), tables[self._test_split(tables)]()
         image = image_column(train, self.image)
         label = label_column(train, self.label or (known.label if known.label in train.column_names else ""))
         classes = class_names(train, label)
@@ -116,36 +118,39 @@ def _digits() -> tuple[Stored, Stored]:
     return train, test
 
 
-def _tables(name: str, known: Known) -> Any:
-    """The splits of a data set by name, as Hugging Face tables."""
+def _tables(name: str, known: Known, memory: float) -> Splits:
+    """The splits of a data set by name, each a function that reads a Hugging Face table."""
+    folder = _folder(name)
+    tables = splits(folder, memory) if folder else _hub(known.hub or name, known.configuration)
+    if "train" not in tables:
+        raise DataError(f"{name} has no split 'train'. It has: {listed(tables)}.")
+    return tables
+
+
+def _hub(name: str, configuration: str | None) -> Splits:
     import datasets
 
     datasets.disable_progress_bars()
     logging.getLogger("datasets").setLevel(logging.ERROR)
     logging.getLogger("huggingface_hub").setLevel(logging.CRITICAL)  # it tells of every retry
-    folder = _folder(name)
     try:
-        if folder:
-            tables = datasets.load_dataset(str(folder.resolve()))
-        else:
-            tables = datasets.load_dataset(known.hub or name, known.configuration)
+        tables = datasets.load_dataset(name, configuration)
     except Exception as error:  # datasets raises a dozen kinds, none of them ours
         reason = next(iter(str(error).splitlines()), type(error).__name__)
-        place = f"the folder {folder}" if folder else f"'{known.hub or name}', on the hub or here,"
-        raise DataError(f"{place} cannot be read as a data set: {reason}") from None
-    if "train" not in tables:
-        raise DataError(f"{name} has no split 'train'. It has: {listed(tables)}.")
-    return tables
+        raise DataError(f"'{name}', on the hub or here, cannot be read as a data set: {reason}") from None
+    return {split: partial(tables.get, split) for split in tables}
 
 
 def _folder(name: str) -> Path | None:
     """The folder of that name, here or under $SCISSORHANDS_DATA; none for a name to look up on the hub."""
     root = os.environ.get("SCISSORHANDS_DATA")
     places = [Path(root) / name] if root else []
-    with suppress(OSError, RuntimeError):  # a name too long, or the home of nobody
+    with suppress(OSError, RuntimeError, ValueError):  # a name too long, the home of nobody, or a name with a 0 in it
         for folder in [*places, Path(name).expanduser()]:
             if name and folder.is_dir():
                 return folder
+        if name and Path(name).expanduser().exists():
+            raise DataError(f"{name} is not a folder: give the folder that holds the data.")
     if name in KNOWN:
         if not KNOWN[name].hub:
             raise DataError(
@@ -169,32 +174,30 @@ def _records(table: Any, *, image: str, label: str, classes: tuple[str, ...], si
     streamed = Streamed(table, image, label, classes, size)
     if streamed.gibibytes > memory:
         return streamed
-    path = _cache_folder() / f"{streamed.fingerprint}.safetensors"
-    try:
-        images = load_file(path)["images"]
-        if images.dtype != torch.uint8 or tuple(images.shape) != (len(table), *streamed.shape):
-            raise KeyError("another file under our name")
-    except (OSError, SafetensorError, KeyError):
+    path = files.cache("images") / f"{streamed.fingerprint}.safetensors"
+    images = _kept(path)
+    if images is None or images.dtype != torch.uint8 or tuple(images.shape) != (len(table), *streamed.shape):
         images, _ = streamed.fetch(torch.arange(len(table)))
-        _keep(path, images)
+        with suppress(WriteError, FailedError):  # a machine without room for it does without
+            files.write_tensors(path, {"images": images}, private=True)
     columns, fingerprint = streamed.columns, streamed.fingerprint
     return Stored(images, streamed.labels, classes=classes, columns=columns, fingerprint=fingerprint)
 
 
-def _cache_folder() -> Path:
-    return Path(os.environ.get("SCISSORHANDS_CACHE", "~/.cache/scissorhands")).expanduser() / "images"
+def _kept(path: Path) -> Tensor | None:
+    with suppress(ReadError):
+        return files.read_tensors(path).get("images")
+    return None
 
 
-def _keep(path: Path, images: Tensor) -> None:
-    """Writes the cache, by rename; a machine without room for it does without."""
-    part = path.with_suffix(f".{os.getpid()}.part")
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        save_file({"images": images.contiguous()}, part)
-        part.replace(path)
-    except (OSError, SafetensorError):
-        with suppress(OSError):
-            part.unlink(missing_ok=True)
+def _require_room(count: int, shape: tuple[int, ...]) -> None:
+    """Refuse to hold more images at once than the machine has memory for."""
+    needed, there = count * math.prod(shape), os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    if needed > there:
+        raise DataError(
+            f"{count} images of {_shown(shape)} take {needed / 2**30:,.0f} GiB and this machine has "
+            f"{there / 2**30:,.0f}: give a smaller 'size', 'memory' or 'batch_size'."
+        )
 
 
 _WORTH_A_THREAD = 1 << 16  # bytes of an image; handing a smaller one to a thread takes longer than decoding it
@@ -210,7 +213,8 @@ class Streamed(Records):
         self.image, self.classes = image, classes
         self._labels = label_numbers(table, label, classes)
         self._columns = readers(table, image, label, classes)
-        first = decode(self.table[0][image], 0, (size, size) if size else None, None)
+        with refusing_bombs():
+            first = decode(self.table[0][image], 0, (size, size) if size else None, None)
         self.shape = tuple(first.shape)
         self._resize = bool(size)
 
@@ -225,7 +229,7 @@ class Streamed(Records):
     @property
     def gibibytes(self) -> float:
         """What the records would take in memory."""
-        return len(self) * float(np.prod(self.shape)) / 2**30
+        return len(self) * math.prod(self.shape) / 2**30
 
     @cached_property
     def fingerprint(self) -> str:  # type: ignore[override]
@@ -243,11 +247,12 @@ class Streamed(Records):
             for inside, path in zip(chunk.field("bytes"), chunk.field("path"), strict=True):
                 encoded = inside.as_py()
                 if not encoded and path.is_valid:
-                    with suppress(OSError):
-                        encoded = Path(path.as_py()).read_bytes()
+                    with suppress(ReadError):
+                        encoded = files.read_bytes(Path(path.as_py()))
                 yield encoded or b""
 
     def fetch(self, ids: Tensor) -> Batch:
+        _require_room(len(ids), self.shape)
         rows = self.table[ids.tolist()][self.image]
         channels, height, width = self.shape
         images = torch.empty((len(ids), *self.shape), dtype=torch.uint8)
@@ -261,10 +266,11 @@ class Streamed(Records):
                 )
             images[where] = image
 
-        if images[:1].numel() < _WORTH_A_THREAD:
-            for where in range(len(ids)):
-                place(where)
-        else:
-            with ThreadPoolExecutor() as pool:
-                list(pool.map(place, range(len(ids))))
+        with refusing_bombs():
+            if images[:1].numel() < _WORTH_A_THREAD:
+                for where in range(len(ids)):
+                    place(where)
+            else:
+                with ThreadPoolExecutor() as pool:
+                    list(pool.map(place, range(len(ids))))
         return images, self.labels[ids]

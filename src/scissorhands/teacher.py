@@ -60,12 +60,6 @@ _CODE = (
 _TOGETHER = 16  # models that are trained at once, where that pays
 
 
-def cache() -> Path:
-    """Where trained models are kept: $SCISSORHANDS_CACHE, or the user's cache folder."""
-    home = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
-    return Path(os.environ.get("SCISSORHANDS_CACHE") or Path(home) / "scissorhands").expanduser()
-
-
 @dataclass(frozen=True)
 class Teacher:
     """How models of one kind are trained: from which architecture, by which settings."""

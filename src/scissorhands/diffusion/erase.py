@@ -8,7 +8,7 @@ from typing import Any
 import torch
 from torch import nn
 
-from .. import jobs, runs
+from .. import files, jobs, runs
 from ..distributed import agreed, spread, state
 from ..errors import DataError, FailedError, RunError, SettingError, did_you_mean
 from ..evaluate import Scores
@@ -20,7 +20,6 @@ from ..randomness import seeded
 from ..records import Part, Stored
 from ..runs import Result, Run
 from ..settings import Settings, at_least_one, non_negative, one_of, patterns, setting, text
-from ..teacher import cache
 from . import drawing, pictures
 from . import pipeline as pipelines
 from .denoising import Denoising, Latents
@@ -206,6 +205,6 @@ def _images(pipeline: Any, forget: Forget, erasure: Erasure, seed: int, log: Log
     how = drawing.Drawing(steps=erasure.inference, guidance=erasure.guidance)
     many = max(1, erasure.per_prompt * len(words) // len(kept))  # as many images in all as there are to forget
     wanted = drawing.several(words, erasure.per_prompt, seed) | drawing.several(kept, many, seed, len(words))
-    folder = cache() / "drawn" / drawing.key(pipeline, wanted, how)
+    folder = files.cache("drawn") / drawing.key(pipeline, wanted, how)
     drawing.sample(pipeline, wanted, how, folder, log)
     return pictures.read(folder, side)

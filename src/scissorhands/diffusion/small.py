@@ -17,6 +17,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from .. import files
 from ..cost import measured
 from ..errors import FailedError
 from ..huggingface import hush
@@ -27,7 +28,7 @@ from ..problem import Log, Problem, ignore
 from ..randomness import seeded
 from ..records import Batch, Part, Stored
 from ..sources import Source
-from ..teacher import Teacher, cache
+from ..teacher import Teacher
 from ..train import Training, finite, scheduled
 from .extras import imported
 
@@ -266,7 +267,7 @@ def _fit(
 def original(seed: int, log: Log = ignore, folder: Path | None = None, plan: Plan | None = None) -> Path:
     """The folder of the trained pipeline, which is trained once and kept in `folder`, by default the cache."""
     plan = plan or Plan()
-    place = (folder or cache() / "diffusion") / f"digits-{_key(seed, plan)}"
+    place = (folder or files.cache("diffusion")) / f"digits-{_key(seed, plan)}"
     if place.exists():
         return place
     part = place.with_name(f"{place.name}.{os.getpid()}")
@@ -304,6 +305,6 @@ def judge(log: Log = ignore) -> nn.Module:
     train, _ = pictures()
     with seeded(0, "judge"):
         network, _ = create("small", train, {"width": 32})
-    teacher = Teacher(network, Training(epochs=30, lr=0.05, batch_size=64), folder=cache() / "diffusion")
+    teacher = Teacher(network, Training(epochs=30, lr=0.05, batch_size=64), folder=files.cache("diffusion"))
     (found,) = teacher.trained([Part(train, torch.arange(len(train)))], log)
     return found.eval()
