@@ -200,6 +200,7 @@ def _on_disk(batches: Iterable[Any], schema: Any) -> Any:
 
     place = files.cache("tables")
     try:
+        files.private_folder(place)
         with tempfile.TemporaryFile(dir=place) as file:
             with pa.ipc.new_stream(file, schema) as stream:
                 for batch in batches:

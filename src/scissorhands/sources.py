@@ -178,7 +178,8 @@ def _records(table: Any, *, image: str, label: str, classes: tuple[str, ...], si
     images = _kept(path)
     if images is None or images.dtype != torch.uint8 or tuple(images.shape) != (len(table), *streamed.shape):
         images, _ = streamed.fetch(torch.arange(len(table)))
-        with suppress(WriteError, FailedError):  # a machine without room for it does without
+        with suppress(WriteError, FailedError, OSError):  # a machine without room for it does without
+            files.private_folder(path.parent)
             files.write_tensors(path, {"images": images}, private=True)
     columns, fingerprint = streamed.columns, streamed.fingerprint
     return Stored(images, streamed.labels, classes=classes, columns=columns, fingerprint=fingerprint)

@@ -35,6 +35,7 @@ from . import (
 )
 from .distributed import copied, fill, first, plain, state, whole, write
 from .errors import FailedError, ModelError
+from .files import private_folder
 from .problem import Log, Problem, ignore
 from .records import Augment, Part
 from .train import Training
@@ -172,7 +173,7 @@ def _make_room(places: Sequence[Path | None]) -> None:
     """Makes the folder, so that it is known before the work whether there can be one."""
     for folder in {place.parent for place in places if place}:
         try:
-            folder.mkdir(parents=True, exist_ok=True)
+            private_folder(folder)
         except OSError as error:
             raise FailedError(f"cannot keep reference models in {folder}: {error.strerror}.") from None
 

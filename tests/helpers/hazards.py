@@ -10,7 +10,7 @@ from pathlib import Path
 import many
 import torch
 
-from scissorhands import distributed, runs
+from scissorhands import distributed, files, runs
 from scissorhands.distributed import leave, rank, spread, started
 
 PLACE = Path()  # the folder of the test, set by main
@@ -29,7 +29,7 @@ def one_begins_a_run_late() -> None:
 def one_still_reads_what_the_first_moves_away() -> None:
     """The folder must stay where it is until every process has left the block."""
     with runs.writing(PLACE / "read", overwrite=False) as work:
-        runs.write_file(work / "run.toml", "seed = 0")
+        distributed.first(lambda: files.write_text(work / "run.toml", "seed = 0"))
         if rank():
             time.sleep(1)
         text = (work / "run.toml").read_text()

@@ -9,7 +9,7 @@ import torch
 from torch import nn
 
 from .. import files, jobs, runs
-from ..distributed import agreed, spread, state
+from ..distributed import agreed, first, spread, state
 from ..errors import DataError, FailedError, RunError, SettingError, did_you_mean
 from ..evaluate import Scores
 from ..forget import Forget
@@ -206,5 +206,6 @@ def _images(pipeline: Any, forget: Forget, erasure: Erasure, seed: int, log: Log
     many = max(1, erasure.per_prompt * len(words) // len(kept))  # as many images in all as there are to forget
     wanted = drawing.several(words, erasure.per_prompt, seed) | drawing.several(kept, many, seed, len(words))
     folder = files.cache("drawn") / drawing.key(pipeline, wanted, how)
+    first(lambda: files.private_folder(folder.parent))
     drawing.sample(pipeline, wanted, how, folder, log)
     return pictures.read(folder, side)
