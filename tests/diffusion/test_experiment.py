@@ -25,7 +25,7 @@ from scissorhands.diffusion.drawing import Drawing
 from scissorhands.diffusion.erase import Erasure, method_named
 from scissorhands.diffusion.experiment import Experiment, is_one, read
 from scissorhands.diffusion.judging import Judging
-from scissorhands.errors import SettingError
+from scissorhands.errors import ReadError, SettingError
 from scissorhands.problem import select
 from scissorhands.settings import Settings
 from scissorhands.table import Table
@@ -425,7 +425,7 @@ def test_a_mistake_is_named_with_its_file(base: Path, tmp_path: Path) -> None:
     with pytest.raises(SettingError, match=rf"^{tmp_path / 'recipe.toml'}: .*needs 'pipeline'"):
         read(changed(base, tmp_path, "", pipeline=None))
     (tmp_path / "recipe.toml").write_text("pipeline = ")
-    with pytest.raises(SettingError, match=r"recipe\.toml cannot be read as a recipe: "):
+    with pytest.raises(ReadError, match=r"recipe\.toml cannot be read as TOML: "):
         read(tmp_path / "recipe.toml")
 
 

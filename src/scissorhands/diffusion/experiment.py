@@ -1,7 +1,6 @@
 """An experiment with a pipeline: one concept, several methods and seeds, all judged by the same panel, then a table."""
 
 import json
-import tomllib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -9,7 +8,8 @@ from typing import Any
 
 from .. import report, runs
 from ..distributed import first
-from ..errors import DataError, RunError, SettingError, did_you_mean
+from ..errors import DataError, ReadError, RunError, SettingError, did_you_mean
+from ..files import read_json, read_toml
 from ..forget import Forget
 from ..jobs import Place
 from ..problem import Log, ignore
@@ -106,10 +106,7 @@ class Experiment:
             "data": sorted({attempt.erasure.data for attempt in self.attempts}),
         }
         path = folder / ABOUT
-        try:
-            known = json.loads(path.read_text(encoding="utf-8")) if path.exists() else about
-        except (OSError, ValueError) as error:
-            raise RunError(f"{path} cannot be read: {error}.") from None
+        known = read_json(path, dict) if path.exists() else about
         if others := [name for name, value in about.items() if known.get(name) != value]:
             raise RunError(f"{folder} was begun with another '{others[0]}': choose another folder.")
         if not path.exists():
@@ -145,10 +142,7 @@ class Experiment:
 
 def read(path: Path) -> tuple[Experiment, Judging]:
     """The experiment in a file, and by what it is judged; what it names is built, so that a mistake shows at once."""
-    try:
-        text = tomllib.loads(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError) as error:
-        raise SettingError(f"{path} cannot be read as a recipe: {error}.") from None
+    text = read_toml(path)
     try:
         return _made(text, path.stem)
     except (SettingError, DataError) as error:
@@ -158,8 +152,8 @@ def read(path: Path) -> tuple[Experiment, Judging]:
 def is_one(path: Path) -> bool:
     """Whether a recipe is about a pipeline."""
     try:
-        return not {"pipeline", "prompts"}.isdisjoint(tomllib.loads(path.read_text(encoding="utf-8")))
-    except (OSError, ValueError):
+        return not {"pipeline", "prompts"}.isdisjoint(read_toml(path))
+    except ReadError:
         return False
 
 
