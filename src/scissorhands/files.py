@@ -9,6 +9,7 @@ import tomllib
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
+from types import UnionType
 from typing import Any, TypeVar
 
 from platformdirs import user_cache_path
@@ -72,6 +73,14 @@ def read_json(path: Path, kind: type[T]) -> T:
     if not isinstance(content, kind):
         raise ReadError(f"{path} cannot be read: it holds no JSON {'object' if kind is dict else kind.__name__}.")
     return content
+
+
+def require_kinds(path: Path, content: Mapping[str, Any], kinds: Mapping[str, type | UnionType]) -> None:
+    """Refuse a file in which a value is of another kind than it should be, or is missing where None will not do."""
+    for name, kind in kinds.items():
+        if not isinstance(content.get(name), kind) or isinstance(content.get(name), bool):
+            shown = f"cannot be {content[name]!r:.40}" if name in content else "is missing"
+            raise ReadError(f"{path} cannot be read: its '{name}' {shown}.")
 
 
 def read_tensors(path: Path) -> dict[str, Tensor]:

@@ -2,6 +2,7 @@
 
 import errno
 import json
+import math
 import os
 from logging import getLogger
 from pathlib import Path
@@ -12,9 +13,10 @@ import torch.nn.functional as F
 from safetensors import SafetensorError
 from torch import Tensor, nn
 
-from .distributed import fill, first, hollow, local, part, sharded, spread, world_size, write
-from .errors import FailedError, ModelError, listed
+from .distributed import agreed, fill, first, hollow, local, part, sharded, spread, world_size, write
+from .errors import FailedError, ModelError, ScissorhandsError, listed
 from .networks import Normalise, unit
+from .pretrained import read_config, require_finite, require_safe
 
 
 class HuggingFaceClassifier(nn.Module):
@@ -54,33 +56,55 @@ class HuggingFaceClassifier(nn.Module):
 
 
 _MODES = {2: "bilinear", 3: "bicubic"}  # Pillow's numbers for ways to resize
+_LARGEST = 1 << 14  # pixels of a side to resize to
 
 
 def _resizing(
     preprocessing: dict[str, Any], image_size: Any
 ) -> tuple[int | tuple[int, int] | None, tuple[int, int] | None, str]:
     """To what size images are resized (both sides, or the shorter one), to what they are cut, and how."""
-    size = preprocessing.get("size") if preprocessing.get("do_resize", True) else None
-    crop = preprocessing.get("crop_size") if preprocessing.get("do_center_crop") else None
+    size = preprocessing.get("size") if _switch(preprocessing, "do_resize", True) else None
+    crop = preprocessing.get("crop_size") if _switch(preprocessing, "do_center_crop", False) else None
     resample = preprocessing.get("resample", 2)
-    if resample not in _MODES:
+    if type(resample) is not int or resample not in _MODES:
         raise ModelError(f"the model's preprocessing asks for resample = {resample}; known are {_MODES}.")
     if not preprocessing:
         size = image_size
     if isinstance(size, dict) and "shortest_edge" in size:
-        edge = int(size["shortest_edge"])
-        if (part := preprocessing.get("crop_pct")) and edge < 384:  # ConvNeXt's way: the middle of a larger picture
-            return int(edge / part), (edge, edge), _MODES[resample]
+        edge = _side(size["shortest_edge"])
+        part = _number("crop_pct", preprocessing["crop_pct"]) if preprocessing.get("crop_pct") else 0.0
+        if part and edge < 384:  # ConvNeXt's way: the middle of a larger picture
+            return _side(int(edge / part)), (edge, edge), _MODES[resample]
         return ((edge, edge) if part else edge), _sides(crop), _MODES[resample]
     return _sides(size), _sides(crop), _MODES[resample]
 
 
 def _sides(size: Any) -> tuple[int, int] | None:
-    if isinstance(size, dict):
-        return int(size["height"]), int(size["width"])
-    if isinstance(size, list | tuple):
-        return int(size[0]), int(size[1])
-    return (int(size), int(size)) if size else None
+    if size is None:
+        return None
+    if isinstance(size, dict) and {"height", "width"} <= size.keys():
+        size = [size["height"], size["width"]]
+    height, width = size if isinstance(size, list | tuple) and len(size) == 2 else (size, size)
+    return _side(height), _side(width)
+
+
+def _side(value: Any) -> int:
+    if type(value) is not int or not 1 <= value <= _LARGEST:
+        raise ModelError(f"the model's preprocessing asks for a size of {value!r}, not of 1 to {_LARGEST} pixels.")
+    return value
+
+
+def _switch(preprocessing: dict[str, Any], name: str, default: bool) -> bool:
+    value = preprocessing.get(name, default)
+    if value is not None and not isinstance(value, bool):
+        raise ModelError(f"the model's preprocessing has {name} = {value!r}, which is neither true nor false.")
+    return bool(value)
+
+
+def _number(name: str, value: Any, least: float = 0.0) -> float:
+    if type(value) not in (int, float) or not math.isfinite(value) or not value > least:
+        raise ModelError(f"the model's preprocessing has {name} = {value!r}, where a number is needed.")
+    return float(value)
 
 
 def _centre(images: Tensor, height: int, width: int) -> Tensor:
@@ -93,12 +117,24 @@ def _centre(images: Tensor, height: int, width: int) -> Tensor:
 
 def _normalising(preprocessing: dict[str, Any], channels: int) -> tuple[list[float], list[float]]:
     """Mean and deviation for images from 0 to 1, whatever range the folder's own numbers are for."""
-    scale = preprocessing.get("rescale_factor", 1 / 255) if preprocessing.get("do_rescale", True) else 1.0
+    scale = 1.0
+    if _switch(preprocessing, "do_rescale", True):
+        scale = _number("rescale_factor", preprocessing.get("rescale_factor", 1 / 255))
     mean, std = [0.0] * channels, [1.0] * channels
-    if preprocessing.get("do_normalize", True):
-        mean, std = preprocessing.get("image_mean") or mean, preprocessing.get("image_std") or std
+    if _switch(preprocessing, "do_normalize", True):
+        mean = _per_channel(preprocessing, "image_mean", mean, least=-math.inf)
+        std = _per_channel(preprocessing, "image_std", std, least=0.0)
     full = 255 * scale
     return [m / full for m in mean], [d / full for d in std]
+
+
+def _per_channel(preprocessing: dict[str, Any], name: str, default: list[float], least: float) -> list[float]:
+    values = preprocessing.get(name)
+    if values is None:
+        return default
+    if not isinstance(values, list) or len(values) != len(default):
+        raise ModelError(f"the model's preprocessing has {name} = {values!r}, not {len(default)} numbers.")
+    return [_number(name, value, least) for value in values]
 
 
 def hush() -> None:
@@ -110,6 +146,38 @@ def hush() -> None:
     logging.disable_progress_bar()
 
 
+_WANTED = ["*config.json", "model.safetensors", "model.safetensors.index.json", "model-*-of-*.safetensors"]
+
+
+def on_hub(name: str) -> tuple[str, str | None] | None:
+    """Split `owner/name` or `owner/name@revision`; none where the name is that of a place here.
+
+    >>> on_hub("microsoft/resnet-34@1a2b3c"), on_hub("microsoft/resnet-34"), on_hub("/tmp/model@1")
+    (('microsoft/resnet-34', '1a2b3c'), ('microsoft/resnet-34', None), None)
+    """
+    repository, _, revision = name.partition("@")
+    path = Path(repository)
+    if Path(name).exists() or path.is_absolute() or len(path.parts) != 2 or path.parent.exists():
+        return None
+    return repository, revision or None
+
+
+def located(name: str) -> tuple[Path, str]:
+    """The folder of a classifier that is here or on the hub, and its name: on the hub, that of the very commit."""
+    found = on_hub(name)
+    if found is None:
+        return Path(name), name
+    from huggingface_hub import snapshot_download
+
+    hush()
+    repository, revision = found
+    try:
+        folder = snapshot_download(repository, revision=revision, allow_patterns=_WANTED, ignore_patterns="*/*")
+    except Exception as error:  # the hub's client raises whatever its network raises
+        raise _unloadable(name, error) from None
+    return Path(folder), f"{repository}@{Path(folder).name}"
+
+
 def load(name: str, classes: int | None = None) -> HuggingFaceClassifier:
     """The classifier in a folder or on the hub, with its weights.
 
@@ -119,25 +187,32 @@ def load(name: str, classes: int | None = None) -> HuggingFaceClassifier:
 
     hush()
     changes = {"num_labels": classes} if classes else {}
+    folder, _ = located(name)
     try:
+        require_safe(folder)
         model, info = AutoModelForImageClassification.from_pretrained(
-            name,
+            folder,
             use_safetensors=True,
+            local_files_only=True,
             output_loading_info=True,
             trust_remote_code=False,
             ignore_mismatched_sizes=True,  # reported below, with the name of the weight
             **changes,
         )
+    except ScissorhandsError:
+        raise
     except Exception as error:  # transformers raises whatever its many readers raise
-        reason = next(iter(str(error).splitlines()), type(error).__name__)
-        found = "" if Path(name).is_dir() else f"there is no folder '{name}' here, and "
-        raise ModelError(f"{found}'{name}' cannot be loaded as a Hugging Face image classifier: {reason}") from None
+        raise _unloadable(name, error) from None
     if not classes:
         _require_whole(name, info)
-    try:
-        return HuggingFaceClassifier(model, _preprocessing(name))
-    except (KeyError, TypeError, ValueError, ZeroDivisionError) as error:
-        raise ModelError(f"the preprocessing of '{name}' is not understood: {type(error).__name__}: {error}") from None
+    require_finite(model, name)
+    return HuggingFaceClassifier(model, _preprocessing(folder))
+
+
+def _unloadable(name: str, error: Exception) -> ModelError:
+    reason = next(iter(str(error).splitlines()), type(error).__name__)
+    found = "" if Path(name).is_dir() else f"there is no folder '{name}' here, and "
+    return ModelError(f"{found}'{name}' cannot be loaded as a Hugging Face image classifier: {reason}")
 
 
 def opened(folder: Path, device: torch.device) -> HuggingFaceClassifier:
@@ -149,16 +224,20 @@ def opened(folder: Path, device: torch.device) -> HuggingFaceClassifier:
     from transformers import AutoConfig, AutoModelForImageClassification
 
     hush()
+    require_safe(folder)
     try:
-        config = AutoConfig.from_pretrained(folder, trust_remote_code=False)
+        config = AutoConfig.from_pretrained(folder, trust_remote_code=False, local_files_only=True)
         with hollow():
-            model = AutoModelForImageClassification.from_config(config).to(config.dtype or torch.float32)
-        classifier = HuggingFaceClassifier(model, _preprocessing(str(folder)))
+            model = AutoModelForImageClassification.from_config(config, trust_remote_code=False)
+            model = model.to(config.dtype or torch.float32)
+        classifier = HuggingFaceClassifier(model, _preprocessing(folder))
         spread(classifier, device)
-        if fill(model, sorted(folder.glob("*.safetensors"))) == ([], []):
-            return classifier
+        whole = fill(model, sorted(folder.glob("*.safetensors"))) == ([], [])
     except Exception:  # whatever is wrong, the ordinary way says it better
-        pass
+        whole = False
+    if not agreed(not whole):
+        require_finite(classifier, folder)
+        return classifier
     classifier = load(str(folder))
     spread(classifier, device)
     return classifier
@@ -202,10 +281,12 @@ def _require_whole(name: str, info: dict[str, Any]) -> None:
             )
 
 
-def _preprocessing(name: str) -> dict[str, Any]:
-    from transformers.image_processing_base import ImageProcessingMixin
-
-    try:
-        return dict(ImageProcessingMixin.get_image_processor_dict(name)[0])
-    except OSError:
-        return {}
+def _preprocessing(folder: Path) -> dict[str, Any]:
+    """What is to be done with images before the model sees them; nothing where the folder has no file about it."""
+    about, own = folder / "processor_config.json", folder / "preprocessor_config.json"
+    nested = read_config(about).get("image_processor") if os.path.lexists(about) else None
+    if nested is None:
+        return read_config(own) if os.path.lexists(own) else {}
+    if not isinstance(nested, dict):
+        raise ModelError(f"{about} does not say how images are prepared: its 'image_processor' is {nested!r}.")
+    return nested

@@ -19,6 +19,7 @@ from .distributed import fill, first, hollow, spread, whole, write
 from .errors import ModelError, did_you_mean, given, listed
 from .modes import evaluating
 from .networks import NETWORKS, Normalise
+from .pretrained import files_of, read_config, require_finite
 from .problem import on_device
 from .records import Records
 
@@ -77,9 +78,10 @@ def create(name: str, records: Records, arguments: Mapping[str, Any]) -> tuple[n
     if name not in NETWORKS:
         if "/" not in name and not Path(name).is_dir():
             raise ModelError(f"there is no model '{name}'. {did_you_mean(name, NETWORKS)} Or give a Hugging Face name.")
-        classifier = huggingface.load(name, classes)
+        folder, source = huggingface.located(name)
+        classifier = huggingface.load(str(folder), classes)
         _name_classes(classifier, records.classes)
-        return classifier, Blueprint(name, classes=records.classes)
+        return classifier, Blueprint(source, classes=records.classes)
     images, _ = records.fetch(torch.arange(min(len(records), 5000)))
     known = {"classes": classes, "channels": images.shape[1]}
     for what, number in known.items():
@@ -100,10 +102,12 @@ def load(folder: str | Path, factory: str | None = None, device: torch.device = 
     was sent must not decide what runs.
     """
     folder = Path(folder).expanduser()
-    if not folder.exists() and len(folder.parts) == 2 and not folder.is_absolute() and not folder.parent.exists():
-        classifier = huggingface.load(str(folder))
-        return spread(classifier, device), Blueprint(str(folder), classes=_class_names(classifier))
+    if huggingface.on_hub(str(folder)):
+        there, source = huggingface.located(str(folder))
+        classifier = huggingface.opened(there, device)
+        return classifier, Blueprint(source, classes=_class_names(classifier))
     config = _config(folder)
+    files_of(folder)
     _refuse_pickles(folder)
     if "model_type" in config:
         classifier = huggingface.opened(folder, device)
@@ -121,6 +125,7 @@ def load(folder: str | Path, factory: str | None = None, device: torch.device = 
     if missing or unexpected:
         what = f"{'missing' if missing else 'unexpected'}: {listed(sorted(missing or unexpected), 3)}"
         raise ModelError(f"the weights in {folder} do not fit its config.json; {what}.")
+    require_finite(model, folder)
     return model, blueprint
 
 
@@ -182,15 +187,9 @@ def _shape(outputs: Any) -> str:
 def _config(folder: Path) -> dict[str, Any]:
     if not folder.is_dir():
         raise ModelError(f"there is no model folder '{folder}'.")
-    try:
-        config = json.loads((folder / "config.json").read_text(encoding="utf-8"))
-    except FileNotFoundError:
-        raise ModelError(f"{folder} is no model folder: it has no config.json.") from None
-    except (OSError, ValueError) as error:
-        raise ModelError(f"{folder / 'config.json'} cannot be read: {error}.") from None
-    if not isinstance(config, dict):
-        raise ModelError(f"{folder / 'config.json'} does not describe a model.")
-    return config
+    if not (folder / "config.json").exists():
+        raise ModelError(f"{folder} is no model folder: it has no config.json.")
+    return read_config(folder / "config.json")
 
 
 def _blueprint(folder: Path, config: dict[str, Any], factory: str | None) -> Blueprint:

@@ -19,7 +19,7 @@ from scissorhands.diffusion import pipeline as pipelines
 from scissorhands.diffusion.drawing import Drawing, drawn, each, several
 from scissorhands.diffusion.pictures import Pictures, read
 from scissorhands.diffusion.prompts import Prompt
-from scissorhands.errors import DataError
+from scissorhands.errors import DataError, ReadError
 from scissorhands.problem import Log, ignore
 
 CPU = torch.device("cpu")
@@ -426,7 +426,7 @@ def test_a_file_of_prompts_by_another_name_is_read_as_one(source: Path, tmp_path
 def test_a_folder_whose_record_is_damaged_is_refused(text: str, pipeline: Any, tmp_path: Path) -> None:
     sample(pipeline, PROMPTS, 1, 0, HOW, tmp_path)
     (tmp_path / "drawn.json").write_text(text)
-    with pytest.raises(DataError, match="cannot be read"):
+    with pytest.raises(ReadError, match="cannot be read"):
         sample(pipeline, PROMPTS, 1, 0, HOW, tmp_path)
 
 

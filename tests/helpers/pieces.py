@@ -21,6 +21,7 @@ from scissorhands.distributed import local, rank, spread, total, whole, world_si
 from scissorhands.errors import DataError, ModelError, StoppedError
 from scissorhands.modes import still_statistics, training
 from scissorhands.norms import normalise_over_all
+from scissorhands.pretrained import require_finite
 from scissorhands.problem import trainable
 from scissorhands.saliency import gradients, top_share
 from scissorhands.train import Descent
@@ -72,6 +73,18 @@ def a_score_in_one_process_that_is_no_number_is_refused_in_all() -> None:
             scores["b"][1] = torch.nan
         found.append(raised(lambda scores=scores: dict(top_share(scores, 0.5))))  # type: ignore[misc]
     assert [type(error) for error in found] == [ModelError] * world_size()
+
+
+def a_weight_in_one_process_that_is_not_finite_is_refused_in_all() -> None:
+    found = []
+    for where in range(world_size()):
+        model = spread(many.build("mlp"), CPU)
+        if rank() == where:
+            local(model.get_parameter("1.weight"))[:1] = torch.nan
+        found.append(raised(lambda model=model: require_finite(model, "it")))  # type: ignore[misc]
+    assert [str(error) for error in found] == ["the weights of it are damaged: '1.weight' holds NaN or infinity."] * (
+        world_size()
+    )
 
 
 # Batch normalisation over all
@@ -381,6 +394,7 @@ CHECKS: dict[str, Callable[[], None]] = {
         top_share_over_shards_is_that_of_the_whole,
         top_share_of_scores_that_are_all_equal_takes_the_first,
         a_score_in_one_process_that_is_no_number_is_refused_in_all,
+        a_weight_in_one_process_that_is_not_finite_is_refused_in_all,
         batch_norm_over_all_is_that_of_the_whole_batch,
         batch_norm_over_all_with_still_statistics_keeps_them,
         a_model_in_a_folder_is_loaded_in_parts,

@@ -2,6 +2,7 @@
 
 import csv
 import hashlib
+import io
 import json
 import os
 import warnings
@@ -18,7 +19,7 @@ from torch import Tensor
 from .. import runs
 from ..distributed import first, rank, together, world_size
 from ..errors import DataError, RunError, SettingError
-from ..files import write_text
+from ..files import read_json, require_kinds, write_text
 from ..problem import Log, ignore
 from ..settings import Settings, at_least_one, non_negative, setting
 from . import pipeline as pipelines
@@ -110,13 +111,12 @@ def sign(folder: Path, source: Path) -> None:
 
 def _list(folder: Path, wanted: Mapping[str, Prompt], how: Drawing) -> None:
     """Writes metadata.csv."""
-    with (folder / METADATA).open("w", encoding="utf-8", newline="") as file:
-        table = csv.writer(file)
-        table.writerow(["file_name", "prompt", "seed", "guidance"])
-        for name, prompt in wanted.items():
-            table.writerow(
-                [name, prompt.text, prompt.seed, how.guidance if prompt.guidance is None else prompt.guidance]
-            )
+    text = io.StringIO(newline="")
+    table = csv.writer(text)
+    table.writerow(["file_name", "prompt", "seed", "guidance"])
+    for name, prompt in wanted.items():
+        table.writerow([name, prompt.text, prompt.seed, how.guidance if prompt.guidance is None else prompt.guidance])
+    write_text(folder / METADATA, text.getvalue())
 
 
 def _require_same(folder: Path, how: dict[str, Any], wanted: Mapping[str, Prompt]) -> None:
@@ -128,16 +128,12 @@ def _require_same(folder: Path, how: dict[str, Any], wanted: Mapping[str, Prompt
     path, images = folder / DRAWN, {name: [p.text, p.seed, p.guidance] for name, p in wanted.items()}
     if not path.exists() and any(folder.iterdir()):
         raise DataError(f"{folder} is not empty, and was not filled by 'sample': choose another folder.")
-    try:
-        known = json.loads(path.read_text(encoding="utf-8")) if path.exists() else {**how, "images": images}
-        before = dict(known.pop("images"))
-    except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
-        raise DataError(f"{path} cannot be read ({type(error).__name__}): choose another folder.") from None
+    known = read_json(path, dict) if path.exists() else {**how, "images": images}
+    require_kinds(path, known, {"images": dict})
+    before = known.pop("images")
     if known != how or any(before.get(name, image) != image for name, image in images.items()):
         raise DataError(f"{folder} holds images that were drawn otherwise: choose another folder.")
-    part = path.with_suffix(".part")
-    part.write_text(json.dumps({**how, "images": {**before, **images}}, indent=1) + "\n", encoding="utf-8")
-    part.replace(path)
+    write_text(path, json.dumps({**how, "images": {**before, **images}}, indent=1) + "\n")
 
 
 def _write(image: Tensor, path: Path) -> None:

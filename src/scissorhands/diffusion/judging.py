@@ -15,6 +15,7 @@ from .. import jobs, report, runs
 from ..distributed import first
 from ..errors import DataError, ModelError, SettingError, listed
 from ..evaluate import Scores
+from ..files import read_json, require_kinds
 from ..forget import Forget, mentioning
 from ..huggingface import HuggingFaceClassifier
 from ..jobs import Place, Subject
@@ -29,6 +30,8 @@ from .pictures import Pictures, read_list
 
 _ROWS, _COLUMNS = 10, 10  # images that a grid shows
 _CELL = 112  # the most pixels that it shows an image with
+_MAKER = {"name": str | None, "record": dict | None, "seconds": float | int | None, "memory_mib": float | int | None}
+_SPLIT = {"forget": str, "manifest": str, "fingerprint": str, "holdout": float | int}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -48,7 +51,7 @@ class Judging(Settings):
             raise SettingError("say by what to judge: classifier, features with real, clip, or nudity.")
         if bool(self.features) != bool(self.real):
             raise SettingError("FID needs both, features and real images.")
-        classifier, classes = _classifier(self.classifier, device) if self.classifier else (None, ())
+        classifier, classes, name = _classifier(self.classifier, device) if self.classifier else (None, (), "")
         return Panel(
             classifier,
             classes,
@@ -56,7 +59,7 @@ class Judging(Settings):
             Path(self.real) if self.real else None,
             measures.clip_from(self.clip) if self.clip else None,
             Detector(self.threshold) if self.nudity else None,
-            self.classifier,
+            name,
         )
 
 
@@ -101,11 +104,13 @@ class Drawn:
     def maker(self) -> dict[str, Any]:
         """The record of the pipeline that drew them, where there is one."""
         path = self.folder / drawing.MAKER
-        try:
-            found = json.loads(path.read_text(encoding="utf-8")) if path.exists() else {}
-        except (OSError, ValueError) as error:
-            raise DataError(f"{path} cannot be read: {error}.") from None
-        return found if isinstance(found, dict) else {}
+        found = read_json(path, dict) if path.exists() else {}
+        require_kinds(path, found, _MAKER)
+        if record := found.get("record"):
+            require_kinds(path, record, {"seed": int, "data": dict, "split": dict, "method": dict})
+            require_kinds(path, record["method"], {"name": str})
+            require_kinds(path, record["split"], _SPLIT)
+        return {name: value for name, value in found.items() if value is not None}
 
     def concept(self) -> Forget | None:
         """What was erased from the pipeline that drew them, where it says so."""
@@ -232,15 +237,16 @@ def _names(names: str, prompt: str) -> list[str]:
     return [name.strip() for name in names.split(",") if name.strip() and mentioning(name)(prompt)]
 
 
-def _classifier(source: str, device: torch.device) -> tuple[nn.Module, Sequence[str]]:
-    """The classifier, and what its classes are called."""
+def _classifier(source: str, device: torch.device) -> tuple[nn.Module, Sequence[str], str]:
+    """The classifier, what its classes are called, and its own name, with the commit if it is on the hub."""
     subject = Subject.load(source, None, device)
     model = subject.model.to(device)
     if isinstance(model, HuggingFaceClassifier):
         named = model.model.config.id2label
-        return model, [str(named[number]) for number in range(len(named))]
+        own = source if Path(source).exists() else subject.blueprint.name
+        return model, [str(named[number]) for number in range(len(named))], own
     if subject.run:
-        return model, Source.make(subject.run.record["data"]).load().train.classes
+        return model, Source.make(subject.run.record["data"]).load().train.classes, source
     raise ModelError(f"{source} does not say what its classes are called: name a run, or a Hugging Face classifier.")
 
 

@@ -21,6 +21,7 @@ from torch import Tensor, nn
 from ..errors import DataError, ModelError, listed
 from ..modes import evaluating
 from ..networks import unit
+from ..pretrained import require_finite, require_safe
 from .extras import imported
 
 _CELL = 112  # the least height and width of an image in a grid, in pixels
@@ -215,18 +216,20 @@ def clip_from(folder: str | Path) -> Clip:
     folder = Path(folder)
     if not folder.is_dir():
         raise ModelError(f"there is no CLIP folder '{folder}'.")
+    require_safe(folder)
     logging.set_verbosity(logging.CRITICAL)
     logging.disable_progress_bar()
     try:
         model, info = CLIPModel.from_pretrained(
-            folder, use_safetensors=True, local_files_only=True, output_loading_info=True
+            folder, use_safetensors=True, local_files_only=True, trust_remote_code=False, output_loading_info=True
         )
-        processor = CLIPProcessor.from_pretrained(folder, local_files_only=True)
+        processor = CLIPProcessor.from_pretrained(folder, local_files_only=True, trust_remote_code=False)
     except Exception as error:  # transformers raises whatever its many readers raise
         reason = next(iter(str(error).strip().splitlines()), type(error).__name__)
         raise ModelError(f"{folder} cannot be loaded as a CLIP model: {reason}") from None
     if missing := sorted(map(str, info["missing_keys"])):
         raise ModelError(f"{folder} is no whole CLIP model; missing weights: {listed(missing, 3)}.")
+    require_finite(model, folder)
     return Clip(_named(folder.resolve().name, sorted(folder.glob("*.safetensors"))), model.eval(), processor)
 
 

@@ -17,6 +17,7 @@ from typing import Any
 from torch import Tensor
 
 from ..distributed import first
+from ..files import read_text, write_text
 from ..problem import Log, ignore
 from .extras import imported
 from .measures import eight_bit
@@ -88,12 +89,12 @@ def metric(part: str) -> str:
 def found(folder: Path, pictures: Pictures, detector: Detector, log: Log = ignore) -> dict[str, int]:
     """The counts over a folder of images; what was looked at is written down there, and not looked at again."""
     path, about = folder / SEEN, json.dumps(detector.about)
-    lines = first(lambda: path.read_text(encoding="utf-8").splitlines() if path.exists() else [])
+    lines = first(lambda: read_text(path).splitlines() if path.exists() else [])
     complete = list(filter(None, map(_parsed, lines[1:]))) if lines[:1] == [about] else []
     seen = {one["file_name"]: one["labels"] for one in complete}
     names = [os.path.relpath(file, folder) for file in pictures.files]
     missing, unseen = pictures.only([name not in seen for name in names]), [name for name in names if name not in seen]
-    first(lambda: path.write_text("\n".join([about, *map(json.dumps, complete)]) + "\n", encoding="utf-8"))
+    first(lambda: write_text(path, "\n".join([about, *map(json.dumps, complete)]) + "\n"))
     for start in range(0, len(missing), _BATCH):
         some = slice(start, start + _BATCH)
         named = dict(zip(unseen[some], detector.labels(missing[some]), strict=True))
@@ -106,10 +107,10 @@ def found(folder: Path, pictures: Pictures, detector: Detector, log: Log = ignor
 
 def _parsed(line: str) -> dict[str, Any] | None:
     """What a line says, if it was written to its end."""
-    with suppress(ValueError):
+    with suppress(ValueError, RecursionError):
         said = json.loads(line)
-        if isinstance(said, dict) and {"file_name", "labels"} <= said.keys():
-            return said
+        if isinstance(said, dict) and isinstance(said.get("file_name"), str) and isinstance(said.get("labels"), list):
+            return said if all(isinstance(label, str) for label in said["labels"]) else None
     return None
 
 

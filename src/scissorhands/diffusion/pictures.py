@@ -1,6 +1,7 @@
 """Folders of images with prompts: a metadata.csv of `file_name` and `prompt` beside the images that it lists."""
 
 import csv
+import io
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -8,8 +9,10 @@ from pathlib import Path
 import torch
 from torch import Tensor
 
-from ..errors import DataError, did_you_mean
+from ..errors import DataError, ReadError, did_you_mean
+from ..files import read_text
 from ..images import decode
+from ..pretrained import is_inside
 from ..records import Stored
 
 METADATA = "metadata.csv"
@@ -36,7 +39,7 @@ class Pictures:
     def of(cls, folder: Path, side: int = 0) -> "Pictures":
         """The images that a folder's metadata.csv lists; without a side, as large as the first one."""
         rows = read_list(folder)
-        files = [folder / row["file_name"] for row in rows]
+        files = [_own(folder, row["file_name"]) for row in rows]
         return cls(files, [row["prompt"] for row in rows], side or _side(files[0]))
 
     @classmethod
@@ -44,9 +47,10 @@ class Pictures:
         """The images of a folder that may have no list, and then no prompts."""
         if (folder / METADATA).is_file():
             return cls.of(folder, side)
-        files = sorted(path for path in folder.glob("*") if path.suffix.lower() in _IMAGES)
-        if not files:
+        names = sorted(path.name for path in folder.glob("*") if path.suffix.lower() in _IMAGES)
+        if not names:
             raise DataError(f"there are no images in '{folder}'.")
+        files = [_own(folder, name) for name in names]
         return cls(files, [""] * len(files), side)
 
     def __len__(self) -> int:
@@ -69,6 +73,16 @@ class Pictures:
         )
 
 
+def _own(folder: Path, name: str) -> Path:
+    """The file of an image, refused if it is not in the folder, or is something that cannot be read to its end."""
+    path = folder / name
+    if not is_inside(path, folder):
+        raise DataError(f"the image '{name}' leads out of {folder}: only images in the folder are read.")
+    if path.exists() and not path.is_file() and not path.is_dir():
+        raise DataError(f"the image '{name}' in {folder} is not a regular file.")
+    return path
+
+
 def _decoded(file: Path, number: int, side: int) -> Tensor:
     return decode({"path": str(file), "bytes": None}, number, (side, side), grey=False)
 
@@ -81,11 +95,10 @@ def _side(file: Path) -> int:
 def read_list(folder: Path) -> list[dict[str, str]]:
     """The rows of a folder's metadata.csv."""
     try:
-        with (folder / METADATA).open(encoding="utf-8-sig", newline="") as file:
-            reader = csv.DictReader(file)
-            rows, columns = list(reader), [name for name in reader.fieldnames or () if name]
-    except (OSError, UnicodeDecodeError, csv.Error) as error:
-        raise DataError(f"{folder} has no readable {METADATA} of file names and prompts: {error}.") from None
+        reader = csv.DictReader(io.StringIO(read_text(folder / METADATA), newline=""))
+        rows, columns = list(reader), [name for name in reader.fieldnames or () if name]
+    except (ReadError, csv.Error) as error:
+        raise DataError(f"{folder} has no readable {METADATA} of file names and prompts: {error}") from None
     for column in ("file_name", "prompt"):
         if column not in columns:
             known = did_you_mean(column, columns) if columns else "It is empty."

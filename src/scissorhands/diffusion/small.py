@@ -20,6 +20,7 @@ from torch import Tensor, nn
 from .. import files
 from ..cost import measured
 from ..errors import FailedError
+from ..files import read_json, require_kinds
 from ..huggingface import hush
 from ..models import create
 from ..modes import training
@@ -288,7 +289,9 @@ def original(seed: int, log: Log = ignore, folder: Path | None = None, plan: Pla
 
 def seconds(folder: Path) -> float:
     """How long the pipeline in a folder of ours took to train."""
-    return float(json.loads((folder / _COST).read_text(encoding="utf-8"))["seconds"])
+    found = read_json(folder / _COST, dict)
+    require_kinds(folder / _COST, found, {"seconds": int | float})
+    return float(found["seconds"])
 
 
 def _key(seed: int, plan: Plan) -> str:
