@@ -50,7 +50,7 @@ def examined(split: sh.Split, named: dict[str, nn.Module], training: Training, f
             )
             for name, model in named.items()
         }
-    assert len(list(folder.iterdir())) == few.references
+    assert len(list((folder / "models").iterdir())) == few.references
     return Examined(split, training, named, scores)
 
 

@@ -12,6 +12,7 @@ import pytest
 import sklearn.datasets
 import torch
 from commands import cli, done
+from forged import reseal
 from PIL import Image
 from safetensors.torch import load_file, save_file
 
@@ -21,7 +22,7 @@ from scissorhands.metrics import METRICS
 
 TRAIN = "train --model small --model-set width=4 --data digits --set epochs=2 --set batch_size=64"
 QUICK = "--method finetune --set epochs=1"
-STANDARD = "--level standard --set references=2 --set relearn=10"
+STANDARD = "--level standard --pictures --set references=2 --set relearn=10"
 ADDED = {"probe", "reawakened", "few_shot", "rmia_auc"}  # and relearn_epochs, as a number or as "more than"
 
 
@@ -69,7 +70,7 @@ def world(finished: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Pa
 def again(folder: Path, level: str = "standard", **settings: Any) -> Audit:
     """The run in the folder, to be looked at again for little."""
     few = {"references": 2, "relearn": 10, **settings}
-    return Audit(runs.read(folder), level, few, {}, None, torch.device("cpu"))
+    return Audit(runs.read(folder), level, few, {}, None, torch.device("cpu"), pictures=True)
 
 
 # A dry run
@@ -297,8 +298,41 @@ def test_a_run_whose_record_of_the_division_has_changed_is_refused(world: Path) 
     ids = (world / "three" / "forget.txt").read_text().split()
     (world / "three" / "forget.txt").write_text("\n".join(ids[1:]))
     before = tree(world)
-    refused(f"evaluate three {STANDARD}", "cannot be divided as it was: the test data or its forget.txt has changed.")
+    refused(f"evaluate three {STANDARD}", "forget.txt was changed after the run was written.")
     assert tree(world) == before
+    reseal(world / "three")
+    before = tree(world)
+    wrong = "cannot be divided as it was: the test data or its forget.txt has changed."
+    refused(f"evaluate three {STANDARD}", wrong)
+    refused(f"scrub three --forget class:4 {QUICK} -o again", wrong)
+    assert tree(world) == before
+
+
+def test_emptying_the_list_of_what_was_forgotten_does_not_bring_it_back(world: Path) -> None:
+    (world / "three" / "forget.txt").write_text("")
+    refused(f"scrub three --forget class:4 {QUICK} -o again", "forget.txt was changed after the run was written.")
+    reseal(world / "three")
+    refused(f"scrub three --forget class:4 {QUICK} -o again", "matches none of the")
+    assert not (world / "again").exists()
+
+
+def test_code_that_a_run_names_does_not_run_unless_it_is_named(world: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (world / "gift").mkdir()
+    (world / "gift" / "payload.py").write_text(
+        "from pathlib import Path\nPath('it_ran').touch()\nfrom scissorhands import FineTune as M\n"
+    )
+    monkeypatch.setattr(sys, "path", ["", *sys.path])
+    record = world / "three" / "run.toml"
+    record.write_text(record.read_text().replace('name = "finetune"', 'name = "gift.payload:M"'))
+    reseal(world / "three")
+    for options in (STANDARD, f"{STANDARD} --dry-run"):
+        done(f"evaluate three {options}")
+    few = "--level deep --set references=2 --set relearn=10 --set shadows=2"
+    for options in (few, f"{few} --dry-run"):
+        refused(f"evaluate three {options}", "If you trust it, name it: --method gift.payload:M")
+    assert not (world / "it_ran").exists()
+    done(f"evaluate three {few} --method gift.payload:M --dry-run")
+    assert (world / "it_ran").exists()
 
 
 def test_a_run_that_was_only_trained_has_nothing_to_look_at(world: Path) -> None:
@@ -460,7 +494,7 @@ def test_a_model_that_has_changed_since_it_was_scored_is_refused(world: Path) ->
     weights = world / "trained" / "model" / "model.safetensors"
     changed = {name: value + 1 for name, value in load_file(weights).items()}
     save_file(changed, weights)
-    refused(f"evaluate scored {STANDARD}", "the model that scored scored has changed since")
+    refused(f"evaluate scored {STANDARD}", "model.safetensors was changed after the run was written")
 
 
 # Interruption

@@ -142,7 +142,10 @@ MISTAKES = {
         "scrub three --forget ids:three/forget.txt -o out",
         "is not in the model: it was held out, or forgotten before",
     ),
-    "ids that are no text": (f"{SCRUB} ids:bytes.txt", "cannot read the ids in 'bytes.txt'"),
+    "ids that are no text": (
+        f"{SCRUB} ids:bytes.txt",
+        "the list of ids: bytes.txt cannot be read: it is no text in UTF-8.",
+    ),
     "ids in a folder": (f"{SCRUB} ids:run", "Is a directory"),
     "ids in no file": (f"{SCRUB} ids:absent.txt", "No such file"),
     "no ids": (f"{SCRUB} ids:none.txt", "matches none"),
@@ -212,7 +215,7 @@ MISTAKES = {
     "an output that exists": (f"{SCRUB.replace('out', 'three')} class:3", "replace it with --overwrite"),
     "an output that is no run": (
         f"{SCRUB.replace('out', 'five')} class:3 --overwrite",
-        "does not replace it",
+        "--overwrite does not replace",
     ),
     "an unknown device": (f"{SCRUB} class:3 --device abacus", "no device 'abacus' here"),
     "a device that computes nothing": (f"{SCRUB} class:3 {QUICK} --device meta", "no device 'meta' here"),
@@ -402,7 +405,7 @@ def test_a_metric_that_failed_is_shown_with_its_reason(tmp_path: Path) -> None:
     record = {
         "verb": "scrub",
         "seed": 0,
-        "model": {"name": "small", "arguments": {}},
+        "model": {"source": "x", "origin": "small", "name": "small", "arguments": {}},
         "data": {"name": "digits"},
         "split": {"manifest": "m", "fingerprint": "0123456789abcdef", "holdout": 0.1},
         "method": {"name": "finetune"},
@@ -462,10 +465,10 @@ def test_the_seed_does_not_change_what_is_forgotten_and_the_split_seed_does(trai
 def test_overwrite_replaces_a_run_and_leaves_nothing_beside_it(trained: Path, tmp_path: Path) -> None:
     scrub = f"scrub {trained} {QUICK} -o {tmp_path}/out"
     done(f"{scrub} --forget class:3")
-    (tmp_path / "out" / "notes.txt").write_text("mine")
+    (tmp_path / "out" / "before.txt").write_text("old")
     done(f"{scrub} --forget class:4 --overwrite")
     assert runs.read(tmp_path / "out").record["split"]["forget"] == "class:4"
-    assert not (tmp_path / "out" / "notes.txt").exists()
+    assert not (tmp_path / "out" / "before.txt").exists()
     assert [p.name for p in tmp_path.iterdir()] == ["out"]
 
 

@@ -198,23 +198,24 @@ def test_a_file_of_all_ids_is_refused(tmp_path: Path) -> None:
 
 
 def test_a_binary_file_of_ids_is_refused(tmp_path: Path) -> None:
-    assert refusal(ids_file(tmp_path, bytes(range(256)))).startswith("cannot read the ids in")
+    assert refusal(ids_file(tmp_path, bytes(range(256)))).startswith("the list of ids: ")
 
 
 def test_a_missing_file_of_ids_is_refused(tmp_path: Path) -> None:
-    assert refusal(f"ids:{tmp_path / 'gone.txt'}").endswith("gone.txt': No such file or directory.")
+    assert refusal(f"ids:{tmp_path / 'gone.txt'}").endswith("gone.txt cannot be read: No such file or directory.")
 
 
 def test_a_folder_in_the_place_of_ids_is_refused(tmp_path: Path) -> None:
-    assert refusal(f"ids:{tmp_path}") == f"cannot read the ids in '{tmp_path}': Is a directory."
+    assert refusal(f"ids:{tmp_path}") == f"the list of ids: {tmp_path} cannot be read: it is not a regular file."
 
 
 def test_a_file_that_may_not_be_read_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def denied(*_: object, **__: object) -> str:
         raise PermissionError(13, "Permission denied")
 
-    monkeypatch.setattr(Path, "read_text", denied)
-    assert refusal(f"ids:{tmp_path / 'ids.txt'}").endswith("ids.txt': Permission denied.")
+    (tmp_path / "ids.txt").write_text("1")
+    monkeypatch.setattr(Path, "open", denied)
+    assert refusal(f"ids:{tmp_path / 'ids.txt'}").endswith("ids.txt cannot be read: Permission denied.")
 
 
 # where

@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 import torch
+from forged import reseal
 from safetensors.torch import load_file
 from torch import nn
 
@@ -55,11 +56,12 @@ def content(folder: Path) -> dict[str, bytes]:
 
 
 def edited(run: Run, folder: Path, old: str, new: str) -> str:
-    """A copy of the run with another run.toml."""
+    """A copy of the run with another run.toml, and a seal that fits it."""
     shutil.copytree(run.folder, folder)
     text = (folder / "run.toml").read_text()
     assert old in text
     (folder / "run.toml").write_text(text.replace(old, new))
+    reseal(folder)
     return str(folder)
 
 
@@ -270,7 +272,7 @@ def stored(folder: Path, method: str, manifest: str = "m", seconds: float = 1.0,
     record = {
         "verb": "scrub",
         "seed": 0,
-        "model": {"name": "small", "arguments": {}},
+        "model": {"source": "x", "origin": "small", "name": "small", "arguments": {}},
         "data": {"name": "digits"},
         "split": {"manifest": manifest, "fingerprint": "0123456789abcdef", "holdout": 0.1},
         "method": {"name": method},

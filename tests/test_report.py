@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 from commands import cli, done
+from forged import reseal
 from PIL import Image
 
 from scissorhands import jobs, report, runs
@@ -182,6 +183,7 @@ def test_whatever_a_run_says_is_text_on_the_page(benched: Path) -> None:
 
 def damaged(run: Path, sentence: str) -> None:
     (run / "run.toml").write_text(to_toml({**runs.read(run).record, "damage": sentence}))
+    reseal(run)
 
 
 def test_damage_is_told_wherever_a_table_is_shown(benched: Path) -> None:

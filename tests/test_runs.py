@@ -3,16 +3,19 @@
 import errno
 import json
 import os
+import stat
 from collections.abc import Callable
 from contextlib import closing
 from pathlib import Path
 from typing import Any
 
 import pytest
+import torch
 
-from scissorhands import runs
+from scissorhands import runs, seals
 from scissorhands.errors import FailedError, RunError
 from scissorhands.evaluate import Scores
+from scissorhands.metrics import Outputs
 from scissorhands.runs import Result
 
 VALUES = {"forget_accuracy": 40.0, "retain_accuracy": 99.0, "test_accuracy": 95.0, "mia": 60.0}
@@ -20,7 +23,7 @@ REFERENCE = {"forget_accuracy": 44.0, "retain_accuracy": 100.0, "test_accuracy":
 RECORD: dict[str, Any] = {
     "verb": "scrub",
     "seed": 3,
-    "model": {"source": "../trained", "name": "small", "arguments": {"classes": 10, "width": 4}},
+    "model": {"source": "../trained", "origin": "small", "name": "small", "arguments": {"classes": 10, "width": 4}},
     "data": {"name": "digits"},
     "split": {"manifest": "abc", "fingerprint": "0123456789abcdef", "holdout": 0.1, "forget": 'where:city == "Zürich"'},
     "method": {"name": "finetune", "epochs": 2, "lr": 0.1},
@@ -146,11 +149,37 @@ def test_what_exists_is_not_replaced_unasked(tmp_path: Path) -> None:
 
 def test_overwriting_replaces_a_run_whole(tmp_path: Path) -> None:
     write(tmp_path / "out")
-    (tmp_path / "out" / "old").write_text("old")
+    (tmp_path / "out" / "log.jsonl").write_text("old")
     write(tmp_path / "out", overwrite=True, record={**RECORD, "seed": 4})
     assert runs.read(tmp_path / "out").record["seed"] == 4
     assert names(tmp_path) == ["out"]
-    assert "old" not in names(tmp_path / "out")
+    assert "log.jsonl" not in names(tmp_path / "out")
+
+
+@pytest.mark.parametrize("own", ["notes.txt", "table.json", "data"])
+def test_overwriting_refuses_a_run_that_holds_something_of_the_users(own: str, tmp_path: Path) -> None:
+    write(tmp_path / "out")
+    (tmp_path / "out" / own).write_text("precious")
+    with pytest.raises(RunError, match=f"it holds '{own}', which is not ours"):
+        write(tmp_path / "out", overwrite=True)
+    assert (tmp_path / "out" / own).read_text() == "precious"
+
+
+def test_overwriting_refuses_a_link(tmp_path: Path) -> None:
+    write(tmp_path / "out")
+    (tmp_path / "link").symlink_to(tmp_path / "out")
+    with pytest.raises(RunError, match="it is not a folder"):
+        write(tmp_path / "link", overwrite=True)
+    assert runs.read(tmp_path / "out").record == RECORD
+
+
+@pytest.mark.parametrize("place", ["/", "", ".", ".."])
+def test_a_place_that_is_none_is_refused(place: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "inner").mkdir()
+    monkeypatch.chdir(tmp_path / "inner")
+    with pytest.raises(RunError):
+        write(Path(place))
+    assert names(tmp_path) == ["inner"]
 
 
 def test_overwriting_keeps_the_old_run_where_the_new_one_fails(tmp_path: Path) -> None:
@@ -192,7 +221,7 @@ def test_overwriting_refuses_a_folder_that_is_not_a_run(tmp_path: Path) -> None:
     (tmp_path / "thesis").mkdir()
     (tmp_path / "thesis" / "chapter.txt").write_text("three years of work")
     with (
-        pytest.raises(RunError, match="is not a run folder, so --overwrite does not replace it"),
+        pytest.raises(RunError, match=r"does not replace .*thesis: it holds 'chapter.txt', which is not ours"),
         runs.writing(tmp_path / "thesis", overwrite=True),
     ):
         pytest.fail("the work must not start")
@@ -202,7 +231,7 @@ def test_overwriting_refuses_a_folder_that_is_not_a_run(tmp_path: Path) -> None:
 def test_overwriting_refuses_a_file(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("mine")
     with (
-        pytest.raises(RunError, match="does not replace it"),
+        pytest.raises(RunError, match="it is not a folder"),
         runs.writing(tmp_path / "file", overwrite=True),
     ):
         pytest.fail("the work must not start")
@@ -283,7 +312,7 @@ def test_an_unfinished_run_is_called_that(tmp_path: Path) -> None:
 def test_a_run_that_cannot_be_read_is_refused_in_one_line(name: str, content: bytes, tmp_path: Path) -> None:
     write(tmp_path / "out")
     (tmp_path / "out" / name).write_bytes(content)
-    with pytest.raises(RunError, match="out cannot be read as a run: ") as raised:
+    with pytest.raises(RunError, match=rf"out/{name} (cannot be read|has no seal)") as raised:
         runs.read(tmp_path / "out")
     assert "\n" not in str(raised.value)
 
@@ -299,6 +328,108 @@ def test_a_record_without_what_its_readers_rely_on_is_refused_by_name(missing: s
     write(tmp_path / "out", record=record)
     with pytest.raises(RunError, match=f"run.toml cannot be read as a run: it has no '{missing}'"):
         runs.read(tmp_path / "out")
+
+
+def edited(path: Path, change: Callable[[dict[str, Any]], None], resealed: bool = False) -> None:
+    stored = json.loads(path.read_text())
+    change(stored)
+    if resealed:
+        stored["seal"] = seals._seal(stored)
+    path.write_text(json.dumps(stored))
+
+
+def test_scores_that_were_edited_are_not_shown_as_true(tmp_path: Path) -> None:
+    write(tmp_path / "out")
+    edited(tmp_path / "out" / "scores.json", lambda stored: stored["values"].update(retain_accuracy=100.0))
+    with pytest.raises(RunError, match=r"scores\.json was changed after it was written"):
+        runs.read(tmp_path / "out")
+
+
+@pytest.mark.parametrize("content", ["", "5\n", "5\n9\n10\n"])
+def test_a_list_of_what_was_forgotten_that_was_edited_is_refused(content: str, tmp_path: Path) -> None:
+    write(tmp_path / "out")
+    (tmp_path / "out" / "forget.txt").write_text(content)
+    with pytest.raises(RunError, match=r"forget\.txt was changed after the run was written"):
+        runs.read(tmp_path / "out")
+    (tmp_path / "out" / "forget.txt").unlink()
+    with pytest.raises(RunError, match=r"forget\.txt is missing"):
+        runs.read(tmp_path / "out")
+
+
+def test_a_list_that_was_added_is_refused(tmp_path: Path) -> None:
+    write(tmp_path / "out")
+    (tmp_path / "out" / "before.txt").write_text("1\n")
+    with pytest.raises(RunError, match=r"before\.txt was changed"):
+        runs.read(tmp_path / "out")
+
+
+def test_a_record_that_was_edited_is_refused(tmp_path: Path) -> None:
+    write(tmp_path / "out")
+    record = tmp_path / "out" / "run.toml"
+    record.write_text(record.read_text().replace('"finetune"', '"gift.payload:M"'))
+    with pytest.raises(RunError, match=r"run\.toml was changed after the run was written"):
+        runs.read(tmp_path / "out")
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"values": {"mia": "high"}},
+        {"values": {"mia": True}},
+        {"counts": {"forget": 1.5}},
+        {"failed": {"mia": 3}},
+        {"reference": []},
+        {"verdict": {"call": 3, "reason": "x"}},
+        {"verdict": {"call": "x", "reason": "y", "more": 1}},
+        {"seconds": "long"},
+        {"examined": {"training": 3}},
+        {"files": {"run.toml": 3}},
+    ],
+    ids=str,
+)
+def test_scores_of_the_wrong_kind_are_refused_in_one_line_though_their_seal_fits(
+    change: dict[str, Any], tmp_path: Path
+) -> None:
+    write(tmp_path / "out")
+    edited(tmp_path / "out" / "scores.json", lambda stored: stored.update(change), resealed=True)
+    with pytest.raises(RunError, match="cannot be read") as raised:
+        runs.read(tmp_path / "out")
+    assert "\n" not in str(raised.value)
+
+
+def test_evidence_that_was_edited_or_contradicts_the_scores_is_named(tmp_path: Path) -> None:
+    write(tmp_path / "out")
+    said = Outputs(torch.eye(4), torch.tensor([0, 1, 2, 0]))
+    runs.write_evidence(tmp_path / "out", {"unseen": said})
+    assert runs.read_evidence(tmp_path / "out").keys() == {"unseen"}
+    runs.write_evidence(tmp_path / "out", {"retain": said})
+    with pytest.raises(RunError, match=r"says retain_accuracy is 99\.00, and by evidence\.safetensors it is 75\.00"):
+        runs.read_evidence(tmp_path / "out")
+    runs.write_evidence(tmp_path / "out", {"unseen": said})
+    path = tmp_path / "out" / "evidence.safetensors"
+    content = path.read_bytes()
+    path.write_bytes(content[:-1] + bytes([content[-1] ^ 1]))
+    with pytest.raises(RunError, match=r"evidence\.safetensors was changed after it was written"):
+        runs.read_evidence(tmp_path / "out")
+
+
+def test_what_names_records_is_readable_by_its_owner_only(tmp_path: Path) -> None:
+    write(tmp_path / "out")
+    runs.write_evidence(tmp_path / "out", {"probe": torch.ones(3)})
+    for name in ("forget.txt", "evidence.safetensors"):
+        assert stat.S_IMODE((tmp_path / "out" / name).stat().st_mode) == 0o600
+
+
+def test_two_cannot_add_to_a_run_at_once(tmp_path: Path) -> None:
+    write(tmp_path / "out")
+    with (
+        runs.locked(tmp_path / "out"),
+        pytest.raises(RunError, match="is being evaluated by another process"),
+        runs.locked(tmp_path / "out"),
+    ):
+        pytest.fail("it was locked")
+    with runs.locked(tmp_path / "out"):
+        assert runs.read(tmp_path / "out").record == RECORD
 
 
 def test_a_log_is_kept_and_passed_on(tmp_path: Path) -> None:

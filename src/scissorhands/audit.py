@@ -55,7 +55,7 @@ class Audit:
         if self.level == "quick":
             return self.run  # a run that is there was scored at that level
         scores, evidence = self._known()
-        drawn = not self.pictures or (self.run.folder / PICTURES).exists()
+        drawn = not self.pictures or (self.run.folder / PICTURES).exists() or PICTURES in scores.failed
         settled = {*scores.values, *scores.failed}
         if drawn and not wanted(self.level, scores.values, evidence) and not computable(self.level, settled, evidence):
             return self.run
@@ -105,7 +105,7 @@ class Audit:
             divided_as_in(self.run, data),
             Evaluation.make(settings),
             teacher,
-            self._method() if scrubbed and "shadows" in wanted(self.level, (), ()) else None,
+            self._method() if scrubbed and self.level == "deep" else None,
             self.run.result.seconds or 0.0,
             before if scrubbed or self.run.method == "original" else None,
         )

@@ -13,7 +13,7 @@ from types import UnionType
 from typing import Any, TypeVar
 
 from platformdirs import user_cache_path
-from safetensors import SafetensorError
+from safetensors import SafetensorError, safe_open
 from safetensors.torch import load_file, save_file
 from torch import Tensor
 
@@ -96,6 +96,16 @@ def read_tensors(path: Path) -> dict[str, Tensor]:
         raise ReadError(f"{path} cannot be read: {_reason(error)}.") from None
 
 
+def read_metadata(path: Path) -> dict[str, str]:
+    """Read what a safetensors file says besides its tensors."""
+    require_regular(path)
+    try:
+        with safe_open(path, framework="pt") as file:
+            return dict(file.metadata() or {})
+    except (OSError, SafetensorError, ValueError) as error:
+        raise ReadError(f"{path} cannot be read: {_reason(error)}.") from None
+
+
 @contextmanager
 def replacing(path: Path, *, private: bool = False) -> Iterator[Path]:
     """Give a path to write to, which takes the place of `path` when the block ends, so that a file is whole or absent.
@@ -127,11 +137,13 @@ def write_text(path: Path, content: str, *, private: bool = False) -> None:
         part.write_text(content, encoding="utf-8")
 
 
-def write_tensors(path: Path, tensors: Mapping[str, Tensor], *, private: bool = False) -> None:
+def write_tensors(
+    path: Path, tensors: Mapping[str, Tensor], *, private: bool = False, metadata: dict[str, str] | None = None
+) -> None:
     """Write a safetensors file, by rename."""
     with replacing(path, private=private) as part:
         part.touch(mode=0o600 if private else 0o666)
-        save_file({name: value.detach().cpu().contiguous() for name, value in tensors.items()}, part)
+        save_file({name: value.detach().cpu().contiguous() for name, value in tensors.items()}, part, metadata)
 
 
 def cache(room: str) -> Path:

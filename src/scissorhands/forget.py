@@ -45,7 +45,7 @@ class Forget:
         """What may be shown to anybody: no name of a record, a person or a file. The ids are those that it stands for.
 
         >>> Forget("where:name == 'Ada'").redacted(torch.tensor([4, 7]), torch.tensor([0, 1]))
-        'where:#2d0ba3b3'
+        'where:#8485ebb0'
         >>> Forget("class:Ada").redacted(torch.tensor([4, 7]), torch.tensor([1, 1]))
         'class:1'
         """
@@ -107,7 +107,7 @@ def _ids(text: str, records: Records, among: Tensor, seed: int) -> Tensor:
     try:
         lines = read_text(Path(text).expanduser()).split()
     except (ReadError, RuntimeError) as error:
-        raise DataError(f"cannot read the ids in '{text}': {error}") from None
+        raise DataError(f"the list of ids: {error}") from None
     seen: set[int] = set()
     trained = set(among.tolist())
     for line in lines:

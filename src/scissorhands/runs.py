@@ -23,11 +23,20 @@ from .distributed import first, rank, together
 from .errors import FailedError, LostError, ReadError, RunError, ScissorhandsError, StoppedError
 from .evaluate import Scores
 from .evidence import from_tensors, to_tensors
-from .files import FULL, read_tensors, read_text, read_toml, require_regular, write_tensors, write_text
+from .files import FULL, read_metadata, read_tensors, read_text, read_toml, require_regular, write_tensors, write_text
 from .metrics import METRICS, Evidence, Outputs, accuracy
 from .problem import Log
 from .progress import ABOUT, CHECKPOINTS, PART
-from .seals import EVIDENCE, SCORES, read_scores, require_record, require_same_model, require_unchanged, sealed
+from .seals import (
+    EVIDENCE,
+    SCORES,
+    read_scores,
+    require_record,
+    require_same_model,
+    require_unchanged,
+    sealed,
+    tensors_seal,
+)
 from .settings import to_toml
 
 BEGUN, LOG, GRIDS, PICTURES = "begun.toml", "log.jsonl", "grids", "gradcam"
@@ -343,18 +352,22 @@ def write_result(folder: Path, result: Result) -> None:
 
 
 def write_evidence(folder: Path, evidence: Evidence) -> None:
-    """Writes evidence.safetensors, for its owner alone."""
-    first(lambda: write_tensors(folder / EVIDENCE, to_tensors(evidence), private=True))
+    """Writes evidence.safetensors, with its seal, for its owner alone."""
+    tensors = to_tensors(evidence)
+    seal = {"seal": tensors_seal(tensors)}
+    first(lambda: write_tensors(folder / EVIDENCE, tensors, private=True, metadata=seal))
 
 
 def read_evidence(folder: Path) -> dict[str, Any]:
     """The evidence behind a run's scores; empty where none was kept. Refused where the two do not fit each other."""
-    path, stored = folder / EVIDENCE, read_scores(folder)
-    require_unchanged(folder, stored, EVIDENCE)
+    path = folder / EVIDENCE
     if not path.exists():
         return {}
+    tensors, stored = read_tensors(path), read_scores(folder)
+    if read_metadata(path).get("seal") != tensors_seal(tensors):
+        raise RunError(f"{path} was changed after it was written, so it is not believed. Make the run again.")
     try:
-        evidence = from_tensors(read_tensors(path))
+        evidence = from_tensors(tensors)
         said = {f"{name}_accuracy": one for name, one in evidence.items() if isinstance(one, Outputs)}
         recomputed = {name: accuracy(one.logits, one.labels) for name, one in said.items()}
     except (ValueError, TypeError, RuntimeError, IndexError) as error:

@@ -10,6 +10,9 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+import torch
+from torch import Tensor
+
 from .errors import ReadError, RunError
 from .files import read_json, require_regular
 
@@ -97,11 +100,9 @@ def read_scores(folder: Path) -> dict[str, Any]:
 def sealed(result: Mapping[str, Any], folder: Path) -> dict[str, Any]:
     """Return the result with hashes of the run's files, and a seal over both.
 
-    What was hashed when the run was made is not hashed again, but for the evidence, which an evaluation adds to.
+    What was hashed when the run was made is not hashed again.
     """
     known = read_scores(folder)["files"] if (folder / SCORES).exists() else _hashes(folder)
-    if (folder / EVIDENCE).exists():
-        known |= {EVIDENCE: file_hash(folder / EVIDENCE)}
     content = {**result, "files": known}
     return {**content, "seal": _seal(content)}
 
@@ -123,6 +124,15 @@ def require_same_model(folder: Path, stored: Mapping[str, Any]) -> None:
     """Refuse a run whose model is not the one that it was written with."""
     found = {str(path.relative_to(folder)) for path in (folder / "model").rglob("*") if path.is_file()}
     require_unchanged(folder, stored, *sorted(found | {name for name in stored["files"] if name.startswith("model/")}))
+
+
+def tensors_seal(tensors: Mapping[str, Tensor]) -> str:
+    """Hash named tensors. An evaluation adds to the evidence of a run, so that has a seal of its own."""
+    digest = hashlib.sha256()
+    for name, value in sorted(tensors.items()):
+        digest.update(f"{name} {value.dtype} {tuple(value.shape)}".encode())
+        digest.update(value.contiguous().reshape(-1).view(torch.uint8).numpy().tobytes())
+    return digest.hexdigest()
 
 
 def file_hash(path: Path) -> str:

@@ -20,6 +20,7 @@ from torch import nn
 from . import (
     distributed,
     ensemble,
+    files,
     huggingface,
     images,
     modes,
@@ -35,7 +36,6 @@ from . import (
 )
 from .distributed import copied, fill, first, plain, state, whole, write
 from .errors import FailedError, ModelError
-from .files import private_folder
 from .problem import Log, Problem, ignore
 from .records import Augment, Part
 from .train import Training
@@ -43,6 +43,7 @@ from .train import Training
 _CODE = (
     distributed,
     ensemble,
+    files,
     huggingface,
     images,
     modes,
@@ -173,7 +174,7 @@ def _make_room(places: Sequence[Path | None]) -> None:
     """Makes the folder, so that it is known before the work whether there can be one."""
     for folder in {place.parent for place in places if place}:
         try:
-            private_folder(folder)
+            files.private_folder(folder)
         except OSError as error:
             raise FailedError(f"cannot keep reference models in {folder}: {error.strerror}.") from None
 
