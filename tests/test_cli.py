@@ -146,7 +146,7 @@ MISTAKES = {
         f"{SCRUB} ids:bytes.txt",
         "the list of ids: bytes.txt cannot be read: it is no text in UTF-8.",
     ),
-    "ids in a folder": (f"{SCRUB} ids:run", "Is a directory"),
+    "ids in a folder": (f"{SCRUB} ids:run", "it is not a regular file."),
     "ids in no file": (f"{SCRUB} ids:absent.txt", "No such file"),
     "no ids": (f"{SCRUB} ids:none.txt", "matches none"),
     "all of it": (f"{SCRUB} random:100%", "matches all 1293 training records"),

@@ -69,7 +69,7 @@ def base(nursery: Nursery, tmp_path_factory: pytest.TempPathFactory) -> Path:
         *(f"{command} --checkpoint 1e9 -o whole-{name}" for name, command in LONG.items()),
     ):
         finished = nursery.run(command, folder)
-        assert finished.code == 0, finished.err
+        assert finished.code in (0, 3), finished.err  # a short repair may leave a damaged model
     assert nursery.run(f"{SCRUB} --checkpoint 0 -o begun", folder, Fault("save", 6, "kill")).code == -signal.SIGKILL
     return folder
 
@@ -80,7 +80,7 @@ def content(folder: Path) -> dict[str, Any]:
         str(path.relative_to(folder)): path.read_bytes() for path in folder.rglob("*") if path.is_file()
     }
     scores = json.loads(found["scores.json"])
-    del scores["seconds"], scores["values"]["memory_mib"]
+    del scores["seconds"], scores["values"]["memory_mib"], scores["seal"]
     return found | {"scores.json": scores}
 
 

@@ -89,7 +89,7 @@ def result(folder: Path) -> dict[str, Any]:
     """All that a run came to, but for what it cost and where it is."""
     found: dict[str, Any] = files(folder)
     scores = json.loads(found["scores.json"])
-    del scores["seconds"], scores["values"]["memory_mib"]
+    del scores["seconds"], scores["values"]["memory_mib"], scores["seal"]
     return found | {"scores.json": scores}
 
 
@@ -796,7 +796,7 @@ OF_PIPELINES = {
     "a concept": ("--forget concept:nudity", "nudity"),
     "esd": ("--forget class:3 --method esd", "esd"),
     "esd by its module": (
-        "--forget class:3 --method scissorhands.diffusion.esd:ErasedDiffusion",
+        "--forget class:3 --method scissorhands.diffusion.esd:ErasedDiffusion --untrained",
         "the model here is a classifier",
     ),
 }
@@ -813,7 +813,7 @@ def test_a_folder_that_exists_is_not_replaced(source: Path, base: Path, tmp_path
     (tmp_path / "out" / "letter.txt").write_text("dear")
     text = command(source, tmp_path / "out", more=f"--data {tinysd.photographs(base)}")
     refused(text, tmp_path, "exists already")
-    refused(f"{text} --overwrite", tmp_path, "is not a run folder")
+    refused(f"{text} --overwrite", tmp_path, "which is not ours")
 
 
 @pytest.mark.parametrize("verb", ["scrub", "sample"])

@@ -672,7 +672,7 @@ def test_a_folder_without_a_list_is_refused(drawn: Path, resnet: Path, tmp_path:
 
 def test_an_image_that_is_missing_is_refused(drawn: Path, resnet: Path, tmp_path: Path) -> None:
     (drawn / "007.png").unlink()
-    assert "record 7 is not a readable image." in refused(tmp_path, drawn, f"--classifier {resnet}").err
+    assert "record 7 is not a readable image: " in refused(tmp_path, drawn, f"--classifier {resnet}").err
 
 
 def test_a_prompt_that_mentions_no_class_is_refused(tmp_path: Path, resnet: Path) -> None:

@@ -238,10 +238,10 @@ def answers(original: Path) -> Answers:
         "bench": f"bench {there / 'recipe.toml'} -o {there / 'many-bench'}",
         "score": f"evaluate {there / 'one-trained'} --forget class:3 --against {there / 'one-scrubbed'} "
         f"-o {there / 'many-scored'}",
-        "vit": f"scrub {there / 'vit'} --data digits {SCRUB} -o {there / 'many-vit'}",
-        "resnet": f"scrub {there / 'resnet'} --data digits {SCRUB} -o {there / 'many-resnet'}",
+        "vit": f"scrub {there / 'vit'} --data digits {SCRUB} --untrained -o {there / 'many-vit'}",
+        "resnet": f"scrub {there / 'resnet'} --data digits {SCRUB} --untrained -o {there / 'many-resnet'}",
         "retrained vit": f"scrub {there / 'vit'} --data digits --forget class:3 --method retrain --set epochs=1 "
-        f"-o {there / 'many-retrained'}",
+        f"--untrained -o {there / 'many-retrained'}",
         "methods": "methods",
         "mistake": f"scrub {there / 'one-trained'} --forget class:3 --method magic -o {there / 'never'}",
         "no model": f"scrub {there / 'nowhere'} --forget class:3 -o {there / 'never'}",

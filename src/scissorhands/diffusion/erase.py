@@ -1,7 +1,7 @@
 """Erasing a concept from a pipeline: images and prompts become latents and text, then any method does the work."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -9,6 +9,7 @@ import torch
 from torch import nn
 
 from .. import files, jobs, runs
+from ..damage import damage, mean_loss
 from ..distributed import agreed, first, spread, state
 from ..errors import DataError, FailedError, RunError, SettingError, did_you_mean
 from ..evaluate import Scores
@@ -16,7 +17,6 @@ from ..forget import Forget
 from ..jobs import Place
 from ..methods import Method, find
 from ..problem import Log, Problem, ignore, select
-from ..randomness import seeded
 from ..records import Part, Stored
 from ..runs import Result, Run
 from ..settings import Settings, at_least_one, non_negative, one_of, patterns, setting, text
@@ -90,10 +90,12 @@ def erase(
         runs.begin(work, jobs.all_asked("scrub", asked, place))
         unet = spread(freed(pipeline.unet, erasure.parameters), device)
         before = errors(unet, problem)
+        problem = replace(problem, watch=False)  # what it does is measured here
         cost = jobs.carried_out(lambda case, keep: chosen.scrub(unet, case, keep), unet, problem, work, place, log)
         if agreed(not all(bool(torch.isfinite(x).all()) for x in state(unet).values())):
             raise FailedError(f"{method} left weights that are not numbers: it diverged, so nothing was written.")
         pipelines.save(unet, source, work)
+        after = errors(unet, problem)
         counts = {"forget": len(problem.forget), "retain": len(problem.retain)}
         record = {
             **jobs.about("scrub", place),
@@ -106,10 +108,10 @@ def erase(
             "data": erasure.recorded(place.folder),
             "split": {"forget": forget.text, "manifest": manifest, "fingerprint": images.fingerprint, "holdout": 0.0},
             "method": {"name": method, **chosen.to_dict()},
-            **{f"{name}_error_before": value for name, value in before.items()},
+            **{f"{name}_before": value for name, value in before.items()},
+            "damage": damage(before, after),
         }
         runs.write_record(work, record, {"forget": problem.forget.ids.tolist(), "before": earlier})
-        after = {f"{name}_error": value for name, value in errors(unet, problem).items()}
         runs.write_result(work, Result(Scores(after, counts, manifest=manifest), cost.seconds, cost.memory_mib))
     return runs.read(place.folder)
 
@@ -132,8 +134,12 @@ def _forgotten(source: Path, images: Stored) -> list[int]:
     if not runs.is_run(source):
         return []
     run = runs.read(source)
-    same = run.record["split"]["fingerprint"] == images.fingerprint
-    return sorted(run.ids("forget") + run.ids("before")) if same else []
+    known = run.record["split"]
+    if known["fingerprint"] != images.fingerprint:
+        return []
+    if Part(images, torch.tensor(run.ids("forget"), dtype=torch.int64)).fingerprint[:16] != known["manifest"]:
+        raise RunError(f"{source} does not say the truth about what it forgot: its forget.txt has changed.")
+    return sorted(run.ids("forget") + run.ids("before"))
 
 
 def posed(
@@ -172,16 +178,9 @@ def posed(
 
 def errors(unet: nn.Module, problem: Problem) -> dict[str, float]:
     """The mean loss on images to forget and to retain, up to 256 of each, with the same noise each time."""
-    found = {}
-    for name, part in (("forget", problem.forget), ("retain", problem.retain)):
-        some = problem.sample(part, min(1.0, _LOOKED_AT / len(part)), "errors")
-        with torch.no_grad(), seeded(problem.seed, "errors"):
-            sums = [
-                float(problem.loss(unet, batch)) * len(ids)
-                for ids, batch in zip(some.ids.split(32), some.batches(32), strict=True)
-            ]
-        found[name] = sum(sums) / len(some)
-    return found
+    parts = {"forget": problem.forget, "retain": problem.retain}
+    some = {name: problem.sample(part, min(1.0, _LOOKED_AT / len(part)), "errors") for name, part in parts.items()}
+    return {f"{name}_error": mean_loss(unet, problem, part) for name, part in some.items()}
 
 
 def freed(unet: nn.Module, parameters: str) -> nn.Module:
