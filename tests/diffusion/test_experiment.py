@@ -279,7 +279,7 @@ def outcome(folder: Path) -> dict[str, Any]:
         if found.get(name) and name.endswith("scores.json"):
             found[name] = {**json.loads(content), "seconds": None}
             found[name]["values"].pop("memory_mib", None)
-            del found[name]["seal"]
+            del found[name]["seal"], found[name]["files"]
     return found
 
 
