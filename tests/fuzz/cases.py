@@ -18,6 +18,7 @@ from damage import (
     BROKEN_NUMBERS,
     CODE,
     FILE,
+    HTML,
     IMAGE,
     JSON,
     KINDS,
@@ -41,6 +42,7 @@ from damage import (
 )
 from healthy import PAYLOAD, QUICK, TRAIN
 
+PRIVATE = "private, and not to be copied"
 Check = Callable[[Path], str]  # says what is wrong though the command succeeded; nothing if all is well
 ROOMS = ("work", OUTSIDE, "home", "tmp", "cache")  # of a case: where it works, and what surrounds it
 
@@ -72,6 +74,7 @@ def made(seed: int, number: int, healthy: Path, root: Path) -> Case:
     for room in ROOMS:
         (root / room).mkdir(parents=True)
     (root / OUTSIDE / "secret.txt").write_text("0\n1\n")
+    (root / OUTSIDE / "private.txt").write_text(PRIVATE)
     shutil.copytree(healthy / "data" / "train" / "a", root / OUTSIDE / "pictures")
     shutil.copytree(healthy / "pipeline" / "scheduler", root / OUTSIDE / "payload")
     build, needs, hazards = FAMILIES[family]
@@ -107,6 +110,17 @@ LINES = {
     "bench": ("bench", "recipe.toml -o out --level quick --device cpu"),
     "demo": ("demo --device nowhere", "-o out --level quick"),
 }
+WITH_NUMBERS = (
+    "train",
+    "train on digits",
+    "scrub",
+    "scrub a model",
+    "erase",
+    "evaluate",
+    "look deeper",
+    "sample",
+    "judge",
+)
 LONG = ("epochs", "steps", "inference", "per_prompt", "shadows", "references", "per-prompt", "level", "draws")
 SETTINGS = ("lr", "trim", "balance", "batch_size", "where", "sample", "momentum", "width", "size", "memory", "augment")
 
@@ -130,10 +144,17 @@ def _known(words: list[str], draw: Random, verb: str, value: str) -> None:
     from scissorhands.cli import group
 
     options = [one for one in group.commands[verb].params if one.param_type_name == "option"]
-    option = draw.choice([one for one in options if not any(one.opts[-1].endswith(name) for name in LONG)])
-    if option.metavar == "NAME=VALUE":
-        value = f"{draw.choice(SETTINGS)}={value}"
-    words += [option.opts[-1]] if getattr(option, "is_flag", False) else [option.opts[-1], value]
+    numeric = value in NUMBERS.values()
+    fit = [
+        one
+        for one in options
+        if (one.metavar == "NAME=VALUE" or numeric == one.type.name.startswith(("integer", "float")))
+        and not any(one.opts[-1].endswith(name) for name in LONG)
+        and not getattr(one, "is_flag", False)
+    ]
+    if fit:
+        option = draw.choice(fit)
+        words += [option.opts[-1], f"{draw.choice(SETTINGS)}={value}" if option.metavar == "NAME=VALUE" else value]
 
 
 def _misspell(words: list[str], draw: Random) -> None:
@@ -171,13 +192,13 @@ CHANGES: Mapping[str, Callable[[list[str], Random, str], Any]] = {
 def _command_line(case: Case, hazard: str) -> None:
     """One of the strange values somewhere, or another change, and now and then a second one."""
     draw = case.draw
-    name = draw.choice(sorted(LINES))
+    name = draw.choice([line for line in sorted(LINES) if not hazard.startswith("number") or line in WITH_NUMBERS])
     first, rest = map(shlex.split, LINES[name])
     done = [hazard, *draw.choices(sorted(CHANGES), k=draw.choice([0, 0, 0, 1]))]
     if hazard == "another verb":
         first = draw.choice([["trian"], ["scrubb"], [_value(draw)], [], ["--version"], ["-h"], ["--ghost"]])
         done, rest = [hazard], []
-    elif hazard in STRANGE and draw.random() < 0.5:
+    elif hazard.startswith("text") and draw.random() < 0.7:
         _swap_value(rest, draw, STRANGE[hazard])
     elif hazard in STRANGE:
         _known(rest, draw, first[0], STRANGE[hazard])
@@ -236,10 +257,16 @@ RECIPES: dict[str, Damage] = {
 }
 
 
+def _safe(page: Path) -> str:
+    """Whether a page holds no script that a file brought along."""
+    return "the page holds a script of a file" if page.exists() and HTML in page.read_text() else ""
+
+
 def _recipe(case: Case, hazard: str) -> None:
     case.hazard = hazard
     RECIPES[hazard](case.work / "recipe.toml", case.draw)
     case.command(f"bench recipe.toml -o out {case.draw.choice(['', '--json'])}")
+    case.checks.append(lambda work: _safe(work / "out" / "report.html"))
 
 
 # Data folders
@@ -465,6 +492,15 @@ WHERES = {
     "comparisons in a row": "20 < age < 30",
     "everything": "age > 0",
 }
+# How many of the records match, where that is no question of taste.
+MATCHES = {
+    "5000 brackets": 16,
+    "5000 times not": 16,
+    "5000 times or": 16,
+    "10**26": 16,
+    "the label by name": 6,
+    "a date": 13,
+}
 DATA: Mapping[str, Mapping[str, Any]] = {
     "images": FOLDERS,
     "table": TABLES,
@@ -488,17 +524,19 @@ def _data(case: Case, hazard: str) -> None:
     elif kind == "table":
         TABLES[name](case.work / "table" / "train.parquet", case.draw)
         case.command("train --model small --model-set width=2 --set epochs=1 -o out --json --data table")
+        case.checks.append(lambda work: _rows_read(work / "table", work / "out"))
     elif kind == "ids":
         DATA["ids"][name](case.work / "ids.txt", case.draw)
         case.command(f"scrub trained --forget ids:ids.txt {QUICK} -o out --json")
         case.checks.append(lambda work: _forgot_those(work / "ids.txt", work / "out" / "forget.txt"))
     else:
         case.command("evaluate model --data table -o out --json --forget", f"where:{WHERES[name]}")
+        case.checks.append(lambda work: _as_many(work / "out", MATCHES.get(name)))
 
 
 def _all_read(data: Path, run: Path) -> str:
     """Whether all images were read, and no class was lost."""
-    counts = json.loads((run / "scores.json").read_text())["counts"]
+    counts = _counts(run)
     classes = json.loads((run / "model" / "config.json").read_text())["arguments"]["classes"]
     root = data if (data / "train").is_dir() else next((x.parent for x in data.glob("*/train")), data)
     found = {}
@@ -512,6 +550,26 @@ def _all_read(data: Path, run: Path) -> str:
             return f"{read} of {plain} images of {part} were read"
     named = {f.parent for f in found["train"]}
     return f"{classes} of {len(named)} classes were found" if classes < len(named) else ""
+
+
+def _rows_read(data: Path, run: Path) -> str:
+    """Whether as many records were read as the tables have."""
+    import pyarrow.parquet as pq
+
+    counts = _counts(run)
+    rows = [pq.read_metadata(data / f"{part}.parquet").num_rows for part in ("train", "test")]
+    read = [counts["retain"] + counts.get("unseen", 0), counts.get("test", 0)]
+    return "" if read == rows else f"{read} records were read of {rows}"
+
+
+def _as_many(run: Path, wanted: int | None) -> str:
+    found = _counts(run)["forget"]
+    return "" if wanted in (None, found) else f"{found} records match, and not {wanted}"
+
+
+def _counts(run: Path) -> dict[str, int]:
+    counts: dict[str, int] = json.loads((run / "scores.json").read_text())["counts"]
+    return counts
 
 
 def _forgot_those(asked: Path, forgotten: Path) -> str:
@@ -641,7 +699,7 @@ PIPELINE: dict[str, Callable[[Path], Any]] = {
     ),
     "a part that is a link": _part("scheduler", _linked),
     "weights that are a link": _part(_UNET, _linked),
-    "a link to a secret": _part("scheduler/x", lambda path: path.symlink_to(outside(path) / "secret.txt")),
+    "a link to a secret": _part("scheduler/x", lambda path: path.symlink_to(outside(path) / "private.txt")),
     "a FIFO beside": _part("scheduler/x", os.mkfifo),
     "a link to the folder above": _part("scheduler/x", lambda path: path.symlink_to("..")),
     "another pipeline": _values(_INDEX, _class_name="Ghost"),
@@ -699,7 +757,26 @@ def _model(case: Case, hazard: str) -> None:
         case.checks.append(_same_scores)
     if name in BROKEN_NUMBERS or name == "a U-Net of a weight nan":
         case.checks.append(_must_refuse("a model with weights that are no numbers was taken"))
+    if where.endswith("preprocessor_config.json"):
+        case.checks.append(lambda work: _is_json(work / where))
     case.command(use.format(folder))
+    case.checks.append(lambda work: _nothing_private(work / "out"))
+
+
+def _is_json(path: Path) -> str:
+    """Whether a file holds a JSON object, if it is there: what cannot be read must not be passed over."""
+    try:
+        return "" if isinstance(json.loads(path.read_bytes()), dict) else f"{path.name} was passed over"
+    except FileNotFoundError:
+        return f"{path.name} was passed over" if path.is_symlink() else ""
+    except (OSError, ValueError, RecursionError) as error:
+        return f"{path.name} was passed over, which cannot be read: {type(error).__name__}"
+
+
+def _nothing_private(folder: Path) -> str:
+    """Whether nothing was copied there that the input only links to."""
+    files = [path for path in folder.rglob("*") if path.is_file()]
+    return next((f"{path.name} was copied from outside" for path in files if PRIVATE.encode() in path.read_bytes()), "")
 
 
 def _same_scores(work: Path) -> str:
@@ -766,18 +843,18 @@ def _run(case: Case, hazard: str) -> None:
             RUNS[pattern][name](path, case.draw)
     case.hazard = ", ".join(hazards)
     case.command(case.draw.choice(RESUMES[:1] * 6 + RESUMES[1:] if hazard.startswith(".begun") else LOOKS))
-    case.checks += [_page_is_safe, lambda work: _remembers(work / "out", forgotten)]
+    case.checks += [lambda work: _safe(work / "page.html"), lambda work: _remembers(work / "out", forgotten)]
+    if not hazard.startswith(".begun.unfinished/begun.toml"):
+        case.checks.append(_same_bits)
     if hazard.endswith(BROKEN_NUMBERS) and "scrubbed/model" in hazard and "out" in case.words:
         case.checks.append(_must_refuse("a model with weights that are no numbers was taken"))
 
 
-def _page_is_safe(work: Path) -> str:
-    page = work / "page.html"
-    return (
-        "the page holds a script that a run brought along"
-        if page.exists() and "<script>fuzz" in page.read_text()
-        else ""
-    )
+def _same_bits(work: Path) -> str:
+    """Whether a run that went on came to the end that it would have had."""
+    ends = [work / name / "model" / "model.safetensors" for name in ("begun", "whole")]
+    same = not ends[0].exists() or ends[0].read_bytes() == ends[1].read_bytes()
+    return "" if same else "the run went on to another end than it would have had"
 
 
 def _remembers(run: Path, forgotten: set[str]) -> str:
@@ -796,7 +873,7 @@ def _flat(tables: Mapping[str, Mapping[str, Any]]) -> list[str]:
     return [f"{where}: {name}" for where, table in tables.items() for name in table]
 
 
-RUNNING = ("data", "trained", "first", "scrubbed", "retrained", ".begun.unfinished")
+RUNNING = ("data", "trained", "first", "scrubbed", "retrained", ".begun.unfinished", "whole")
 FAMILIES: Mapping[str, tuple[Build, Sequence[str], Sequence[str]]] = {
     "command lines": (
         _command_line,

@@ -423,7 +423,11 @@ TENSORS: dict[str, Damage] = {
     "complex numbers": _every(lambda x: x.to(_torch("complex64"))),
     "a pickle": pickled,
 }
-BROKEN_NUMBERS = ("a weight nan", "a weight infinite")  # with these a model says nothing, and must be refused
+BROKEN_NUMBERS = (
+    "a weight nan",
+    "a weight infinite",
+    "all weights 1e38",
+)  # with these a model says nothing, and must be refused
 
 KINDS: Mapping[str, Mapping[str, Damage]] = {
     ".json": {**FILE, **JSON},

@@ -40,6 +40,7 @@ from cases import FAMILIES, ROOMS, Case, made
 from damage import OUTSIDE, RAN
 
 SECONDS, GIBIBYTES = 20.0, 3.0  # what a case may take; the process itself is not counted
+STRAY = 3.0  # seconds after which a case that does not heed its alarm is killed
 _ROOM_GIB = 8  # address space above the start, at which memory is refused to it, so that it cannot take the machine's
 _NOBODY = 65534
 _ENVIRONMENT = {
@@ -93,6 +94,8 @@ def failures(outcome: Outcome) -> list[tuple[str, str]]:
     helped = not lines and "Usage:" in outcome.out  # a command without arguments is answered by its help
     if outcome.code not in (0, 1, 2, 3):
         found.append((f"exit code {outcome.code}", ""))
+    if outcome.code == 1 and not re.search("diverge|memory", outcome.err):
+        found.append(("exit code 1 for a mistake of the user", _cause(outcome.err)))
     if refused and not helped and not (len(lines) == 1 and lines[0].startswith("error: ")):
         found.append(("refused in other than one line", lines[0] if lines else "no line at all"))
     if "Traceback" in outcome.err:
@@ -100,7 +103,7 @@ def failures(outcome: Outcome) -> list[tuple[str, str]]:
     kept = outcome.code == 1 and outcome.words[0] == "bench"  # which keeps the runs that it finished
     if refused and outcome.changed and not kept:
         found.append(("written though refused", f"{outcome.changed[0]}: {lines[-1] if lines else ''}"))
-    if astray := [name for name in outcome.changed if name.startswith((OUTSIDE, "tmp"))]:
+    if astray := [name for name in outcome.changed if name.lstrip("+-").startswith((OUTSIDE, "tmp"))]:
         found.append(("written where it should not", str(astray)))
     if f"+{OUTSIDE}/{RAN}" in outcome.changed:
         found.append(("code ran that nobody named", ""))
@@ -121,10 +124,14 @@ def _wrong(case: Case, outcome: Outcome) -> list[str]:
             found.append(f"the result cannot be looked at: {type(error).__name__}: {error}")
     if "--json" in case.words and "-h" not in case.words and "--help" not in case.words:
         try:
-            json.loads(outcome.out, parse_constant=lambda name: int("no JSON: " + name))
+            json.loads(outcome.out, parse_constant=_no_number)
         except ValueError as error:
             found.append(f"what it printed is no JSON: {error}")
     return [text for text in found if text]
+
+
+def _no_number(name: str) -> None:
+    raise ValueError(f"{name} is no number in JSON")
 
 
 def tree(root: Path) -> dict[str, str]:
@@ -211,7 +218,7 @@ def _carry_out(case: Case, outcome: Outcome, seconds: float) -> None:
     _settle(case.root)
     signal.signal(signal.SIGALRM, _ring)
     hanging = (case.root / "hanging").open("w")
-    faulthandler.dump_traceback_later(seconds + 1, file=hanging)  # of code that does not heed the alarm
+    faulthandler.dump_traceback_later(seconds + STRAY / 2, file=hanging)  # of code that does not heed the alarm
     _limit()
     start = time.monotonic()
     try:
@@ -249,7 +256,7 @@ def run(make: Callable[[], Case], root: Path, family: str, number: int, seconds:
         return 0
 
     child = healthy.forked(work)
-    ended, usage = _wait(child, seconds + 3)
+    ended, usage = _wait(child, seconds + STRAY)
     outcome = Outcome(**json.loads(note.read_text()))  # without it the fuzz itself is at fault, and says so
     if ended is None:
         outcome.died, outcome.trace = "hung", (root / "hanging").read_text()
@@ -282,7 +289,8 @@ def _wait(child: int, seconds: float) -> tuple[int | None, int]:
 def prepare(scratch: Path) -> Path:
     """Imports all that the cases need, once, and makes the healthy folders; returns where."""
     scratch.chmod(0o777)
-    os.environ.update(_ENVIRONMENT, HF_HOME=str(scratch / "hub"), SCISSORHANDS_CACHE=str(scratch / "cache"))
+    os.environ.update(_ENVIRONMENT, HOME=str(scratch / "home"), HF_HOME=str(scratch / "hub"))
+    os.environ["SCISSORHANDS_CACHE"] = str(scratch / "cache")
     for name in ("SCISSORHANDS_DATA", "XDG_CACHE_HOME", "FORCE_COLOR"):
         os.environ.pop(name, None)
     _import_all()
@@ -303,7 +311,11 @@ def prepare(scratch: Path) -> Path:
 
 
 def _import_all() -> None:
+    """Imports what is slow, and what leaves traces in the home of whoever imports it, as onnxruntime does."""
     import warnings
+
+    with suppress(ImportError):
+        import onnxruntime  # type: ignore[import-untyped]  # noqa: F401
 
     with warnings.catch_warnings(action="ignore"):
         import datasets  # noqa: F401

@@ -87,9 +87,10 @@ def _done(command: str) -> None:
 
 
 def _begin(folder: Path) -> None:
-    """A run that is stopped when its first checkpoint is there."""
+    """A run that is stopped when its first checkpoint is there, and the same one in whole."""
     for epochs in (60, 600):
         command = f"{TRAIN} --set epochs={epochs} --checkpoint 0 -o begun".replace("--set epochs=1 ", "")
+        _done(command.replace("begun", "whole"))
         child = forked(lambda command=command: answered(shlex.split(command)))  # type: ignore[misc]
         until = time.monotonic() + 30
         while not list(folder.glob(".begun.unfinished/checkpoints/*")) and time.monotonic() < until:
@@ -98,6 +99,7 @@ def _begin(folder: Path) -> None:
         code = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
         if (folder / ".begun.unfinished").is_dir():
             return
+        shutil.rmtree(folder / "whole")
     raise RuntimeError(f"the run that was to be stopped ended with {code}")
 
 
