@@ -1,7 +1,7 @@
 """The cases, five families of them: each is a folder in which something is wrong, and a command.
 
-A case follows from the seed and its number alone. The families take turns; within a family the hazards of its table,
-shuffled by the seed, come one after the other, so that none is left out while there are cases.
+A case follows from the seed and its number alone. The families take turns, within a family its tables do, and within a
+table the hazards, shuffled by the seed: the first cases hold some of everything, and in the end none is left out.
 """
 
 import json
@@ -77,7 +77,7 @@ def made(seed: int, number: int, healthy: Path, root: Path) -> Case:
     (root / OUTSIDE / "private.txt").write_text(PRIVATE)
     shutil.copytree(healthy / "data" / "train" / "a", root / OUTSIDE / "pictures")
     shutil.copytree(healthy / "pipeline" / "scheduler", root / OUTSIDE / "payload")
-    build, needs, hazards = FAMILIES[family]
+    build, needs, tables = FAMILIES[family]
     for name in needs:
         source, there = healthy / name, case.work / name
         shutil.copytree(source, there) if source.is_dir() else shutil.copy(source, there)
@@ -85,9 +85,10 @@ def made(seed: int, number: int, healthy: Path, root: Path) -> Case:
     (case.work / "gift" / "payload.py").write_text(PAYLOAD)
     os.mkfifo(case.work / "fifo")
     (case.work / "loop").symlink_to("loop")
-    order = sorted(hazards)
-    Random(f"{seed} {family}").shuffle(order)
-    build(case, order[number // len(FAMILIES) % len(order)])
+    turn = number // len(FAMILIES)
+    hazards = sorted(tables[turn % len(tables)])
+    Random(f"{seed} {family}").shuffle(hazards)
+    build(case, hazards[turn // len(tables) % len(hazards)])
     return case
 
 
@@ -213,12 +214,12 @@ def _command_line(case: Case, hazard: str) -> None:
 
 # Recipes
 
-RECIPES: dict[str, Damage] = {
-    **{f"file {name}": damage for name, damage in FILE.items()},
-    **{f"TOML {name}": damage for name, damage in TOML.items()},
+CONTENTS: dict[str, Damage] = {
     "training is a list": with_line("training = [1]"),
-    "methods with code": with_line('methods = ["x:y", "os:system", ":", "x:"]'),
-    "methods up and out": with_line('methods = ["../../x"]'),
+    "a method of code that is not there": with_line('methods = ["finetune", "x:y"]'),
+    "a method that is no method": with_line('methods = ["finetune", "os:system"]'),
+    "a method of no code": with_line('methods = ["finetune", ":"]'),
+    "a method up and out": with_line('methods = ["finetune", "../../x"]'),
     "a method twice": with_line('methods = ["finetune", "finetune"]'),
     "no methods": with_line("methods = []"),
     "a thousand methods": with_line(f"methods = {['finetune' + str(i) for i in range(1000)]}"),
@@ -257,6 +258,9 @@ RECIPES: dict[str, Damage] = {
 }
 
 
+RECIPES: Mapping[str, Mapping[str, Damage]] = {"file": FILE, "TOML": TOML, "recipe": CONTENTS}
+
+
 def _safe(page: Path) -> str:
     """Whether a page holds no script that a file brought along."""
     return "the page holds a script of a file" if page.exists() and HTML in page.read_text() else ""
@@ -264,7 +268,8 @@ def _safe(page: Path) -> str:
 
 def _recipe(case: Case, hazard: str) -> None:
     case.hazard = hazard
-    RECIPES[hazard](case.work / "recipe.toml", case.draw)
+    where, _, name = hazard.partition(": ")
+    RECIPES[where][name](case.work / "recipe.toml", case.draw)
     case.command(f"bench recipe.toml -o out {case.draw.choice(['', '--json'])}")
     case.checks.append(lambda work: _safe(work / "out" / "report.html"))
 
@@ -390,30 +395,28 @@ FOLDERS: dict[str, Callable[[Path], Any]] = {
     "a list of all": lambda data: _listed(data, ""),
     "a list of all, one twice": lambda data: _listed(data, "a/0.png,y"),
     "a list of JSON, nested": _beside("train/metadata.jsonl", "[" * 100_000),
-    **{
-        f"an image {name}": _damaged("train/b/3.png", damage)
-        for name, damage in {**FILE, **IMAGE}.items()
-        if name != "not UTF-8"
-    },
-    "the first image in colour": _damaged("train/a/0.png", IMAGE["in colour"]),
-    "a test image of another size": _damaged("test/a/0.png", IMAGE["another size"]),
+}
+IMAGES: dict[str, Callable[[Path], Any]] = {
+    **{name: _damaged("train/b/3.png", damage) for name, damage in {**FILE, **IMAGE}.items()},
+    "in colour, the first": _damaged("train/a/0.png", IMAGE["in colour"]),
+    "of another size in the test": _damaged("test/a/0.png", IMAGE["another size"]),
 }
 
 
 # What no records can be read from, and whose absence would pass unnoticed.
 NO_IMAGES = (
-    "an image empty",
-    "an image NUL bytes",
-    "an image a FIFO",
-    "an image a link to nothing",
-    "an image a link to itself",
-    "an image a link to a FIFO",
-    "an image a link out",
-    "an image of 4 giga pixels, it says",
-    "an image of 2**31 pixels a side, it says",
-    "an image of no pixels",
-    "an image without its pixels",
-    "an image text",
+    "empty",
+    "NUL bytes",
+    "a FIFO",
+    "a link to nothing",
+    "a link to itself",
+    "a link to a FIFO",
+    "a link out",
+    "of 4 giga pixels, it says",
+    "of 2**31 pixels a side, it says",
+    "of no pixels",
+    "without its pixels",
+    "text",
 )
 
 
@@ -438,7 +441,6 @@ def _column(name: str, *values: Any) -> Damage:
 
 
 TABLES: dict[str, Damage] = {
-    **{f"file {name}": damage for name, damage in FILE.items()},
     "labels below zero": _column("label", -1, 0, 1),
     "labels missing": _column("label", None, 0, 1),
     "labels of 2**62": _column("label", 2**62, 0, 1),
@@ -502,7 +504,9 @@ MATCHES = {
     "a date": 13,
 }
 DATA: Mapping[str, Mapping[str, Any]] = {
-    "images": FOLDERS,
+    "folder": FOLDERS,
+    "image": IMAGES,
+    "table file": FILE,
     "table": TABLES,
     "ids": {**{f"file {name}": damage for name, damage in FILE.items()}, **NUMBERED},
     "where": WHERES,
@@ -512,17 +516,17 @@ DATA: Mapping[str, Mapping[str, Any]] = {
 def _data(case: Case, hazard: str) -> None:
     case.hazard = hazard
     kind, _, name = hazard.partition(": ")
-    if kind == "images":
+    if kind in ("folder", "image"):
         before = {path.name for path in case.work.iterdir()}
-        FOLDERS[name](case.work / "data")
+        DATA[kind][name](case.work / "data")
         moved = {path.name for path in case.work.iterdir()} - before
         place = case.work / (moved.pop() if moved else "data")
         case.command("train --model small --model-set width=2 --set epochs=1 -o out --json --data", place.name)
         case.checks.append(lambda work: _all_read(place, work / "out"))
-        if name in NO_IMAGES:
-            case.checks.append(_must_refuse(f"it was taken with {name}"))
-    elif kind == "table":
-        TABLES[name](case.work / "table" / "train.parquet", case.draw)
+        if kind == "image" and name in NO_IMAGES:
+            case.checks.append(_must_refuse(f"it was taken with an image {name}"))
+    elif kind.startswith("table"):
+        DATA[kind][name](case.work / "table" / "train.parquet", case.draw)
         case.command("train --model small --model-set width=2 --set epochs=1 -o out --json --data table")
         case.checks.append(lambda work: _rows_read(work / "table", work / "out"))
     elif kind == "ids":
@@ -691,6 +695,10 @@ TRANSFORMER: dict[str, Callable[[Path], Any]] = {
 }  # fmt: skip
 _INDEX, _UNET = "model_index.json", "unet/diffusion_pytorch_model.safetensors"
 PIPELINE: dict[str, Callable[[Path], Any]] = {
+    "a part beside": several(
+        lambda folder: shutil.copytree(folder / "scheduler", folder.parent / "payload"),
+        _values(_INDEX, **{"../payload": ["diffusers", "DDIMScheduler"]}),
+    ),
     "a part up and out": _values(_INDEX, **{f"../../{OUTSIDE}/payload": ["diffusers", "DDIMScheduler"]}),
     "a part of a class elsewhere": _values(_INDEX, scheduler=["gift.payload", "M"]),
     "a part of code of its own": several(
@@ -733,8 +741,8 @@ USES: dict[str, tuple[str, ...]] = {
         f"scrub {{0}} --data data --forget class:a {QUICK} -o out --json",
     ),
     "pipeline": (
-        f"scrub {{0}} --data photographs --forget concept:three {QUICK} --set batch_size=4 -o out --json",
-        "sample {0} --prompts three --per-prompt 1 --set steps=1 -o out",
+        "sample {0} --prompts three --per-prompt 1 --set steps=1 -o new/out",
+        *[f"scrub {{0}} --data photographs --forget concept:three {QUICK} --set batch_size=4 -o new/out --json"] * 3,
     ),
 }
 USES["transformer"] = (
@@ -760,7 +768,7 @@ def _model(case: Case, hazard: str) -> None:
     if where.endswith("preprocessor_config.json"):
         case.checks.append(lambda work: _is_json(work / where))
     case.command(use.format(folder))
-    case.checks.append(lambda work: _nothing_private(work / "out"))
+    case.checks += [lambda work: _nothing_private(work / "new"), lambda work: _nothing_beside(work / "new")]
 
 
 def _is_json(path: Path) -> str:
@@ -777,6 +785,12 @@ def _nothing_private(folder: Path) -> str:
     """Whether nothing was copied there that the input only links to."""
     files = [path for path in folder.rglob("*") if path.is_file()]
     return next((f"{path.name} was copied from outside" for path in files if PRIVATE.encode() in path.read_bytes()), "")
+
+
+def _nothing_beside(folder: Path) -> str:
+    """Whether only the result was written there."""
+    others = [path.name for path in folder.glob("*") if path.name != "out"]
+    return f"'{others[0]}' was written beside the result" if others else ""
 
 
 def _same_scores(work: Path) -> str:
@@ -799,17 +813,23 @@ RUN_FILES = (
     "model/config.json",
     "model/model.safetensors",
 )
-CODE_IN_A_RUN: dict[str, Damage] = {
-    "a method of code": replaced('"finetune"', f'"{CODE}"'),
-    "a model of code": replaced('"small"', f'"{CODE}"'),
-    "a source of code": replaced('"../first"', f'"{CODE}"'),
-    "a source up and out": replaced('"../first"', f'"../../{OUTSIDE}"'),
-    "data up and out": replaced('"data"', f'"../{OUTSIDE}/pictures"'),
+# What a run tells of how it is made: code must not run because a file names it, and paths must not lead astray.
+TOLD: Mapping[str, Mapping[str, Damage]] = {
+    "scrubbed/run.toml": {
+        "a method of code": replaced('"finetune"', f'"{CODE}"'),
+        "a model of code": replaced('"small"', f'"{CODE}"'),
+        "a source of code": replaced('"../first"', f'"{CODE}"'),
+        "a source up and out": replaced('"../first"', f'"../../{OUTSIDE}"'),
+        "data up and out": replaced('"data"', f'"../{OUTSIDE}/pictures"'),
+    },
+    ".begun.unfinished/begun.toml": {
+        "a model of code": replaced('"small"', f'"{CODE}"'),
+        "data up and out": replaced('"data"', f'"../{OUTSIDE}/pictures"'),
+    },
 }
 RUNS: Mapping[str, Mapping[str, Damage]] = {
     **{f"scrubbed/{file}": KINDS[Path(file).suffix] for file in RUN_FILES},
-    "scrubbed/run.toml": {**KINDS[".toml"], **CODE_IN_A_RUN},
-    ".begun.unfinished/begun.toml": {**KINDS[".toml"], **CODE_IN_A_RUN},
+    ".begun.unfinished/begun.toml": KINDS[".toml"],
     ".begun.unfinished/checkpoints/*/about.json": KINDS[".json"],
     ".begun.unfinished/checkpoints/*/0.safetensors": KINDS[".safetensors"],
     ".begun.unfinished/log.jsonl": KINDS[".jsonl"],
@@ -824,6 +844,7 @@ LOOKS = (
     f"scrub scrubbed --forget class:a {QUICK} -o out --json",
     "evaluate scrubbed --forget class:a -o out --json",
 )
+DEEP = tuple(look for look in LOOKS if "--dry-run" in look or "scrub " in look)  # what would run code
 RESUMES = ("train --resume begun --json", "scrub --resume begun", "evaluate begun", "report begun")
 
 
@@ -833,20 +854,22 @@ def _run(case: Case, hazard: str) -> None:
     begun.write_text(begun.read_text().replace(str(case.root.parent.parent / "healthy"), str(case.work)))
     lists = (case.work / "scrubbed" / name for name in ("forget.txt", "before.txt"))
     forgotten = {number for path in lists for number in path.read_text().split()}
-    hazards = [hazard]
-    if case.draw.random() < 0.2:
-        hazards.append(f"{case.draw.choice(('forget.txt', 'before.txt', 'log.jsonl'))}: missing")
-    for one in hazards:
-        where, _, name = one.partition(": ")
-        pattern = where if one == hazard else f"scrubbed/{where}"
+    where, _, name = hazard.partition(": ")
+    told = TOLD.get(where, {})
+    damaged = {where: {**RUNS[where], **told}[name]}
+    if name not in told and case.draw.random() < 0.2:
+        lost = f"scrubbed/{case.draw.choice(('forget.txt', 'before.txt', 'log.jsonl'))}"
+        damaged.setdefault(lost, FILE["missing"])
+    for pattern, damage in damaged.items():
         for path in sorted(case.work.glob(pattern)):
-            RUNS[pattern][name](path, case.draw)
-    case.hazard = ", ".join(hazards)
-    case.command(case.draw.choice(RESUMES[:1] * 6 + RESUMES[1:] if hazard.startswith(".begun") else LOOKS))
+            damage(path, case.draw)
+    case.hazard = ", and missing: ".join([hazard, *list(damaged)[1:]])
+    looks = DEEP if name in told else LOOKS
+    case.command(case.draw.choice(RESUMES[:1] * 6 + RESUMES[1:] if where.startswith(".begun") else looks))
     case.checks += [lambda work: _safe(work / "page.html"), lambda work: _remembers(work / "out", forgotten)]
-    if not hazard.startswith(".begun.unfinished/begun.toml"):
+    if where != ".begun.unfinished/begun.toml":
         case.checks.append(_same_bits)
-    if hazard.endswith(BROKEN_NUMBERS) and "scrubbed/model" in hazard and "out" in case.words:
+    if name in BROKEN_NUMBERS and where.startswith("scrubbed/model") and "out" in case.words:
         case.checks.append(_must_refuse("a model with weights that are no numbers was taken"))
 
 
@@ -869,19 +892,36 @@ def _remembers(run: Path, forgotten: set[str]) -> str:
 Build = Callable[[Case, str], None]
 
 
-def _flat(tables: Mapping[str, Mapping[str, Any]]) -> list[str]:
-    return [f"{where}: {name}" for where, table in tables.items() for name in table]
+def _of(tables: Mapping[str, Mapping[str, Any]], *names: str) -> list[str]:
+    """The hazards of some tables, each with the name of its table."""
+    return [f"{where}: {name}" for where in names for name in tables[where]]
 
 
 RUNNING = ("data", "trained", "first", "scrubbed", "retrained", ".begun.unfinished", "whole")
-FAMILIES: Mapping[str, tuple[Build, Sequence[str], Sequence[str]]] = {
+FAMILIES: Mapping[str, tuple[Build, Sequence[str], Sequence[Sequence[str]]]] = {
     "command lines": (
         _command_line,
         (*RUNNING, "model", "transformer", "pipeline", "photographs", "recipe.toml", "notes.txt"),
-        (*STRANGE, *CHANGES, "another verb"),
+        ([f"text {name}" for name in TEXTS], [f"number {name}" for name in NUMBERS], [*CHANGES, "another verb"]),
     ),
-    "recipes": (_recipe, ("data", "pipeline", "recipe.toml"), tuple(RECIPES)),
-    "data folders": (_data, ("data", "table", "trained", "model", "ids.txt"), _flat(DATA)),
-    "model folders": (_model, ("data", "model", "transformer", "scored", "pipeline", "photographs"), _flat(MODELS)),
-    "run folders": (_run, RUNNING, _flat(RUNS)),
+    "recipes": (
+        _recipe,
+        ("data", "pipeline", "recipe.toml"),
+        [_of(RECIPES, where) for where in RECIPES],
+    ),
+    "data folders": (
+        _data,
+        ("data", "table", "trained", "model", "ids.txt"),
+        (_of(DATA, "folder"), _of(DATA, "image"), _of(DATA, "table", "table file"), _of(DATA, "ids", "where")),
+    ),
+    "model folders": (
+        _model,
+        ("data", "model", "transformer", "scored", "pipeline", "photographs"),
+        (*(_of(MODELS, one) for one in USES), _of(MODELS, *(where for where in MODELS if where not in USES))),
+    ),
+    "run folders": (
+        _run,
+        RUNNING,
+        (*(_of(RUNS, where) for where in RUNS), _of(TOLD, *TOLD)),
+    ),
 }

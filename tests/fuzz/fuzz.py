@@ -89,7 +89,7 @@ def failures(outcome: Outcome) -> list[tuple[str, str]]:
         kind = "took too long" if outcome.raised == TooLong.__name__ else outcome.raised
         return [(kind, outcome.where)]
     found = []
-    lines = outcome.err.splitlines()
+    lines, ran = outcome.err.splitlines(), f"+{OUTSIDE}/{RAN}"
     refused = outcome.code in (1, 2)
     helped = not lines and "Usage:" in outcome.out  # a command without arguments is answered by its help
     if outcome.code not in (0, 1, 2, 3):
@@ -101,11 +101,11 @@ def failures(outcome: Outcome) -> list[tuple[str, str]]:
     if "Traceback" in outcome.err:
         found.append(("a traceback on stderr", next(line for line in reversed(lines) if line.strip())))
     kept = outcome.code == 1 and outcome.words[0] == "bench"  # which keeps the runs that it finished
-    if refused and outcome.changed and not kept:
+    if refused and outcome.changed and not kept and ran not in outcome.changed:
         found.append(("written though refused", f"{outcome.changed[0]}: {lines[-1] if lines else ''}"))
-    if astray := [name for name in outcome.changed if name.lstrip("+-").startswith((OUTSIDE, "tmp"))]:
-        found.append(("written where it should not", str(astray)))
-    if f"+{OUTSIDE}/{RAN}" in outcome.changed:
+    if astray := [x for x in outcome.changed if x.lstrip("+-").startswith((OUTSIDE, "tmp")) and x != ran]:
+        found.append(("written where it should not", ", ".join(astray)))
+    if ran in outcome.changed:
         found.append(("code ran that nobody named", ""))
     if outcome.mebibytes > GIBIBYTES * 1024:
         found.append(("took too much memory", f"{outcome.mebibytes:.0f} MiB"))

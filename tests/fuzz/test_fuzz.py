@@ -77,6 +77,7 @@ def test_the_first_hundred_cases_end_as_they_should(tmp_path: Path) -> None:
         (replace(DONE, err="Traceback (most recent call last):\nKeyError: 1\n"), "a traceback on stderr"),
         (replace(DONE, changed=["outside/secret.txt"]), "written where it should not"),
         (replace(DONE, changed=["+tmp/left"]), "written where it should not"),
+        (replace(REFUSED, changed=["+outside/ran"]), "code ran that nobody named"),
         (replace(REFUSED, err=""), "refused in other than one line"),
         (replace(REFUSED, err="warning: x\nerror: y\n"), "refused in other than one line"),
         (replace(REFUSED, err="no recipe\n"), "refused in other than one line"),
