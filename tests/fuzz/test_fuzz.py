@@ -1,0 +1,114 @@
+"""The first hundred cases of the fuzz, and proof that it would notice."""
+
+import json
+import subprocess
+import sys
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from cases import FAMILIES
+
+from fuzz import Outcome, failures
+
+HERE = Path(__file__).parent
+REFUSED = Outcome(0, "recipes", words=["bench"], code=2, err="error: there is no recipe.\n")
+DONE = Outcome(0, "recipes", words=["bench"], code=0, changed=["+work/out"])
+# A case whose command is replaced: it must be told from one that ends by itself.
+CONTROL = """
+import os, signal, sys, time
+from pathlib import Path
+from random import Random
+import cases, fuzz, healthy
+
+def make():
+    for room in cases.ROOMS:
+        (root / room).mkdir()
+    return cases.Case(7, "recipes", root, Random(0), "control", ["methods"])
+
+def wait(_):
+    while True:
+        time.sleep(0.01)
+
+def deaf(words):
+    signal.signal(signal.SIGALRM, signal.SIG_IGN)
+    wait(words)
+
+def write(_):
+    Path("left.txt").write_text("x")
+    print("error: refused", file=sys.stderr)
+    return 2
+
+answers = {
+    "dies": lambda _: os.kill(os.getpid(), signal.SIGSEGV),
+    "waits": wait,
+    "is deaf": deaf,
+    "raises": lambda _: 1 / 0,
+    "writes": write,
+    "takes memory": lambda _: len(b"x" * (200 << 20)) * 0,
+    "ends well": lambda _: 0,
+}
+root = Path(sys.argv[2]) / "root"
+fuzz.STRAY, fuzz.GIBIBYTES = 0.1, 0.1
+healthy.answered = answers[sys.argv[1]]
+outcome = fuzz.run(make, root, "recipes", 7, seconds=1)
+print(*(kind for kind, _ in fuzz.failures(outcome)), sep=", ")
+"""
+
+
+def test_the_first_hundred_cases_end_as_they_should(tmp_path: Path) -> None:
+    command = [sys.executable, str(HERE / "fuzz.py"), "--cases", "100", "--json", str(tmp_path / "fuzz.json")]
+    done = subprocess.run(command, capture_output=True, text=True, errors="replace", timeout=900, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
+    found = json.loads((tmp_path / "fuzz.json").read_text())
+    assert {name: family["cases"] for name, family in found["families"].items()} == dict.fromkeys(FAMILIES, 20)
+    assert found["failures"] == []
+
+
+@pytest.mark.parametrize(
+    ("outcome", "kind"),
+    [
+        (replace(DONE, raised="KeyError", where="runs.py:1 read"), "KeyError"),
+        (replace(DONE, raised="TooLong"), "took too long"),
+        (replace(DONE, died="died of SIGSEGV"), "died of SIGSEGV"),
+        (replace(DONE, code=143), "exit code 143"),
+        (replace(DONE, mebibytes=4000.0), "took too much memory"),
+        (replace(DONE, wrong=["a class is lost"]), "silently wrong"),
+        (replace(DONE, err="Traceback (most recent call last):\nKeyError: 1\n"), "a traceback on stderr"),
+        (replace(DONE, changed=["outside/secret.txt"]), "written where it should not"),
+        (replace(DONE, changed=["+tmp/left"]), "written where it should not"),
+        (replace(REFUSED, changed=["+outside/ran"]), "code ran that nobody named"),
+        (replace(REFUSED, err=""), "refused in other than one line"),
+        (replace(REFUSED, err="warning: x\nerror: y\n"), "refused in other than one line"),
+        (replace(REFUSED, err="no recipe\n"), "refused in other than one line"),
+        (replace(REFUSED, changed=["+work/out"]), "written though refused"),
+        (replace(REFUSED, changed=["work/recipe.toml"]), "written though refused"),
+        (replace(REFUSED, code=1), "exit code 1 for a mistake of the user"),
+    ],
+)
+def test_what_goes_wrong_in_a_case_is_noticed(outcome: Outcome, kind: str) -> None:
+    assert [found for found, _ in failures(outcome)] == [kind]
+
+
+@pytest.mark.parametrize("outcome", [DONE, REFUSED, replace(DONE, code=3)])
+def test_a_case_that_ends_well_is_no_failure(outcome: Outcome) -> None:
+    assert failures(outcome) == []
+
+
+@pytest.mark.parametrize(
+    ("answer", "kinds"),
+    [
+        ("dies", "died of SIGSEGV"),
+        ("waits", "took too long"),
+        ("is deaf", "hung"),
+        ("raises", "ZeroDivisionError"),
+        ("writes", "written though refused"),
+        ("takes memory", "took too much memory"),
+        ("ends well", ""),
+    ],
+)
+def test_whatever_a_command_does_the_fuzz_outlives_it_and_tells(answer: str, kinds: str, tmp_path: Path) -> None:
+    command = [sys.executable, "-c", CONTROL, answer, str(tmp_path)]
+    tmp_path.chmod(0o777)
+    done = subprocess.run(command, cwd=HERE, capture_output=True, text=True, timeout=60, check=False)
+    assert done.stdout.strip() == kinds, done.stderr
