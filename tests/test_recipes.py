@@ -338,3 +338,31 @@ def test_the_demo_says_how_many_runs_chose_its_settings() -> None:
         names[kind]: len(chooser.SEEDS) * math.prod(map(len, grid.values())) for kind, grid in chooser.GRIDS.items()
     }
     assert {e.name: e.tried for e in Recipe.read(DEMO).entries if e.tried is not None} == runs
+
+
+@pytest.mark.parametrize(
+    ("change", "says"),
+    [
+        ('forget = "class:3"\n', "class:12"),
+        ('where = "ghost*"\n', "matches no trainable parameter"),
+    ],
+    ids=["a class that is not there", "weights that are not there"],
+)
+def test_what_would_fail_after_training_is_refused_before_it_and_leaves_nothing(
+    change: str, says: str, tmp_path: Path
+) -> None:
+    text = (
+        'data = "digits"\nmodel = "small"\nforget = "class:3"\nmethods = ["scissorhands"]\n[scissorhands]\nepochs = 1\n'
+    )
+    text = text.replace("class:3", "class:12") if "class" in change else text + change
+    (tmp_path / "recipe.toml").write_text(text)
+    answer = cli(f"bench {tmp_path}/recipe.toml -o {tmp_path}/some/out")
+    assert answer.code == 2
+    assert says in answer.err
+    assert not (tmp_path / "some").exists()
+
+
+def test_a_method_that_is_named_twice_is_refused(tmp_path: Path) -> None:
+    path = written(tmp_path, 'model = "small"\nforget = "class:3"\nmethods = ["finetune", "finetune"]\n')
+    with pytest.raises(SettingError, match="'methods' names one twice"):
+        Recipe.read(path)

@@ -6,14 +6,16 @@ from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
-from . import jobs, report, runs
+from . import jobs, models, report, runs
 from .audit import Audit
+from .data import held_out, split
 from .distributed import first
 from .errors import RunError
 from .exam import discard_shadows
 from .jobs import Place, Request, Subject
-from .problem import Log, ignore
-from .recipe import BENCH, Recipe, claim, require_earlier
+from .problem import Log, ignore, select
+from .randomness import seeded
+from .recipe import BENCH, Recipe, claiming, require_earlier
 from .runs import Run
 from .table import Table, tabulate
 
@@ -31,12 +33,27 @@ def demo(folder: Path, overwrite: bool, device: str, log: Log = ignore, level: s
 def bench(recipe: Recipe, folder: Path, device: str, log: Log = ignore) -> Table:
     """Runs what is not there yet, and writes table.json and report.html."""
     Place(folder, device=device).torch_device()  # refused before anything is written
-    claim(folder, _about(recipe))
-    found = [run for seed in recipe.seeds for run in _seed(recipe, folder, seed, device, log)]
+    with claiming(folder, _about(recipe)):
+        if not (folder / f"seed-{recipe.seeds[0]}").exists():
+            _require_sense(recipe)
+        found = [run for seed in recipe.seeds for run in _seed(recipe, folder, seed, device, log)]
     table = tabulate(found)
     report.publish(folder, table, found, recipe.title)
     first(discard_shadows)
     return table
+
+
+def _require_sense(recipe: Recipe) -> None:
+    """Refuses what would fail only after training: what there is to forget, and which weights a method may trim."""
+    data = recipe.source.load()
+    unseen = held_out(data.train, recipe.holdout, recipe.split_seed).tolist() if recipe.holdout else recipe.unseen
+    for draw in recipe.draws or [recipe.split_seed]:
+        split(data.train, recipe.forget, test=data.test, unseen=unseen, seed=draw)
+    with seeded(0, "model"):
+        model, _ = models.create(recipe.model, data.train, recipe.arguments)
+    for entry in recipe.entries:
+        if where := entry.method.to_dict().get("where"):
+            select(model, where)
 
 
 def _about(recipe: Recipe) -> dict[str, Any]:

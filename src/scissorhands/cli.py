@@ -1,12 +1,15 @@
 """The command line: train, scrub, evaluate, report, sample, judge, methods, bench, demo."""
 
+import errno
 import json
+import os
 import signal
 import sys
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import replace
+from io import TextIOWrapper
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -59,6 +62,9 @@ err = Console(stderr=True, highlight=False, emoji=False, soft_wrap=True)
 def main() -> None:
     """The entry point."""
     signal.signal(signal.SIGTERM, _stop)
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, TextIOWrapper):
+            stream.reconfigure(errors="replace")  # a terminal that lacks a character shows another
     try:
         _answer()
     except SystemExit as end:
@@ -75,8 +81,9 @@ def _stop(*_: Any) -> None:
 
 
 def _answer() -> None:
-    """Does what is asked; one line and exit code 2 for a user's mistake, no traceback."""
+    """Does what is asked. Whatever goes wrong is told in one line, with exit code 2 for a user's mistake."""
     try:
+        _require_text(sys.argv[1:])
         with started():
             out.quiet = err.quiet = rank() > 0
             code = group.main(standalone_mode=False)
@@ -94,7 +101,32 @@ def _answer() -> None:
     except BrokenPipeError:
         sys.exit(1)
     except OSError as error:
-        _fail(f"{error.strerror or error}{f': {error.filename}' if error.filename else ''}", 1)
+        code = 2 if error.errno in _MISTAKES else 1
+        _fail(f"{error.strerror or error}{f': {error.filename}' if error.filename else ''}", code)
+    except Exception as error:
+        if os.environ.get(_DEBUG):
+            raise
+        _fail(_unexpected(error), 1)
+
+
+_DEBUG = "SCISSORHANDS_DEBUG"
+_MISTAKES = (errno.ENOENT, errno.ENOTDIR, errno.EISDIR, errno.EACCES, errno.ELOOP, errno.ENAMETOOLONG, errno.EINVAL)
+UNEXPECTED = "this is a fault of scissorhands"
+
+
+def _unexpected(error: Exception) -> str:
+    """What to say of an error that nobody foresaw."""
+    said = next(iter(str(error).strip().splitlines()), "")
+    if isinstance(error, MemoryError) or "can't allocate memory" in str(error) or "out of memory" in str(error).lower():
+        return "there is not enough memory: try a smaller batch_size, smaller images or a smaller model."
+    return f"{type(error).__name__}: {said[:200]}; {UNEXPECTED}. Set {_DEBUG}=1 to see where, and tell us."
+
+
+def _require_text(words: Sequence[str]) -> None:
+    """Refuses arguments that are no text, and that could not be written down."""
+    for word in words:
+        if "\0" in word or any("\ud800" <= letter <= "\udfff" for letter in word):
+            raise click.UsageError(f"an argument is no text in UTF-8: {ascii(word)[:60]}")
 
 
 def _wide(width: int) -> Console:

@@ -49,6 +49,7 @@ from .sources import Data, Source
 from .train import Training
 
 _CPU = torch.device("cpu")
+SEEDS = 2**62  # the highest seed; files of settings hold 64 bits
 WHERE = (
     "overwrite",
     "seed",
@@ -75,6 +76,8 @@ class Place:
     resume: bool = False
 
     def __post_init__(self) -> None:
+        if not 0 <= self.seed <= SEEDS:
+            raise SettingError(f"'seed' must be a whole number from 0 to {SEEDS}, not {self.seed}.")
         if not self.checkpoint >= 0:
             raise SettingError(f"'checkpoint' must be a number of seconds from 0, not {self.checkpoint}.")
         if self.precision not in PRECISIONS:
@@ -139,6 +142,8 @@ class Request:
     untrained: bool = False
 
     def __post_init__(self) -> None:
+        if not 0 <= self.split_seed <= SEEDS:
+            raise SettingError(f"'split_seed' must be a whole number from 0 to {SEEDS}, not {self.split_seed}.")
         if not 0 <= self.unseen < 1:
             raise SettingError(f"'unseen' must be a share from 0, below 1, not {self.unseen}.")
 

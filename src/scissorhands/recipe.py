@@ -2,12 +2,14 @@
 
 import itertools
 import json
+import os
 from collections.abc import Collection, Iterable, Iterator, Mapping
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from .distributed import first
+from .distributed import first, rank
 from .errors import DataError, ReadError, RunError, SettingError, did_you_mean, given
 from .files import read_json, read_toml, write_text
 from .forget import Forget
@@ -168,6 +170,8 @@ def _check_types(text: Mapping[str, Any]) -> None:
         raise SettingError(f"'tried' must be a table of whole numbers by method, not {given(tried)}.")
     if not isinstance(text.get("methods", []), list) or any(type(x) is not str for x in text.get("methods", [])):
         raise SettingError(f"'methods' must be a list of names, not {given(text['methods'])}.")
+    if len(set(text.get("methods", ()))) < len(text.get("methods", ())):
+        raise SettingError(f"'methods' names one twice: {given(text['methods'])}.")
     for key in ("holdout", "unseen"):
         if type(text.get(key, 0)) not in (int, float) or not 0 <= text.get(key, 0) < 1:
             raise SettingError(f"'{key}' must be a share from 0, below 1, not {given(text[key])}.")
@@ -188,12 +192,30 @@ def entries(name: str, kind: type[Method], settings: Mapping[str, Any], tried: i
         yield Entry(label, name, kind.make({**settings, **chosen}), tried)
 
 
-def claim(folder: Path, about: Mapping[str, Any]) -> None:
+@contextmanager
+def claiming(folder: Path, about: Mapping[str, Any]) -> Iterator[None]:
     """Writes down by which recipe a folder is made; refuses the folder of another, whose table would be replaced.
 
-    What stands under `made` must stay as it is, and so must a method with its settings; `runs` may be added.
+    What stands under `made` must stay as it is, and so must a method with its settings; `runs` may be added. If the
+    block fails before anything else was written, nothing is left.
     """
+    missing = first(lambda: [path for path in (folder, *folder.parents) if not path.exists()])
     first(lambda: _claim(folder, json.loads(json.dumps(about))))
+    try:
+        yield
+    except BaseException:
+        if rank() == 0:
+            _withdraw(folder, missing)
+        raise
+
+
+def _withdraw(folder: Path, made: list[Path]) -> None:
+    """Removes a note that nothing came of, and the folders that were made for it."""
+    with suppress(OSError):
+        if os.listdir(folder) == [ABOUT]:
+            (folder / ABOUT).unlink()
+        for path in made:
+            path.rmdir()
 
 
 def _claim(folder: Path, about: dict[str, Any]) -> None:

@@ -11,7 +11,7 @@ import json
 import os
 import shlex
 import shutil
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
@@ -281,13 +281,13 @@ def _prepared(folder: Path, overwrite: bool, resume: bool, replaces: tuple[str, 
         _remove_empty([work, *made])
         raise RunError(f"cannot write to {folder.parent}: {error.strerror}.") from None
     if resume:
-        _clear(work, but=(CHECKPOINTS, BEGUN, LOG))
+        _clear(work, (name for name in os.listdir(work) if name.startswith(".") or name in {*HOLDS} - {LOG}))
     else:
         if resumable(folder) and not overwrite:
             os.close(lock)
             what = f"Go on with '{again(folder)}', or discard it with --overwrite"
             raise RunError(f"{folder} was begun and not finished. {what}.")
-        _clear(work)
+        _clear(work, os.listdir(work))
     return made, lock
 
 
@@ -302,10 +302,9 @@ def _require_replaceable(folder: Path, overwrite: bool, replaces: tuple[str, ...
             raise RunError(f"--overwrite does not replace {folder}: it holds '{path.name}', which is not ours.")
 
 
-def _clear(folder: Path, but: tuple[str, ...] = ()) -> None:
-    for old in folder.iterdir():
-        if old.name not in but:
-            shutil.rmtree(old) if old.is_dir() else old.unlink()
+def _clear(folder: Path, names: Iterable[str]) -> None:
+    for old in [folder / name for name in names]:
+        shutil.rmtree(old) if old.is_dir() and not old.is_symlink() else old.unlink()
 
 
 def begin(work: Path, asked: Mapping[str, Any]) -> None:

@@ -9,6 +9,7 @@ import os
 import shlex
 import shutil
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from random import Random
@@ -40,7 +41,7 @@ from damage import (
     with_line,
     with_values,
 )
-from healthy import PAYLOAD, QUICK, TRAIN
+from healthy import PAYLOAD, QUICK, TRAIN, reseal
 
 PRIVATE = "private, and not to be copied"
 Check = Callable[[Path], str]  # says what is wrong though the command succeeded; nothing if all is well
@@ -735,6 +736,7 @@ MODELS: Mapping[str, Mapping[str, Any]] = {
     "transformer/model.safetensors": KINDS[".safetensors"],
     "transformer/preprocessor_config.json": KINDS[".json"],
 }
+ERASE = "--method finetune --set epochs=1 --set batch_size=4"
 USES: dict[str, tuple[str, ...]] = {
     "model": (
         "evaluate {0} --data data --forget class:a -o out --json",
@@ -742,7 +744,7 @@ USES: dict[str, tuple[str, ...]] = {
     ),
     "pipeline": (
         "sample {0} --prompts three --per-prompt 1 --set steps=1 -o new/out",
-        *[f"scrub {{0}} --data photographs --forget concept:three {QUICK} --set batch_size=4 -o new/out --json"] * 3,
+        *[f"scrub {{0}} --data photographs --forget concept:three {ERASE} -o new/out --json"] * 3,
     ),
 }
 USES["transformer"] = (
@@ -864,6 +866,10 @@ def _run(case: Case, hazard: str) -> None:
         for path in sorted(case.work.glob(pattern)):
             damage(path, case.draw)
     case.hazard = ", and missing: ".join([hazard, *list(damaged)[1:]])
+    if case.draw.random() < 0.5:  # somebody edits a run, and computes its hashes anew
+        with suppress(Exception):
+            reseal(case.work / "scrubbed")
+            case.hazard += ", and sealed anew"
     looks = DEEP if name in told else LOOKS
     case.command(case.draw.choice(RESUMES[:1] * 6 + RESUMES[1:] if where.startswith(".begun") else looks))
     case.checks += [lambda work: _safe(work / "page.html"), lambda work: _remembers(work / "out", forgotten)]

@@ -15,7 +15,7 @@ from typing import Any
 HERE = Path(__file__).parent
 CLASSES = ("a", "b", "c")
 TRAIN = "train --model small --model-set width=2 --data data --set epochs=1 --holdout 0.2"
-QUICK = "--method finetune --set epochs=1"
+QUICK = "--method finetune --set epochs=1 --untrained"
 RECIPE = {"data": '"data"', "draws": "[0]", "level": '"quick"', "epochs": "1", "methods": '["retrain", "finetune"]'}
 PAYLOAD = """
 from pathlib import Path
@@ -56,6 +56,14 @@ def forked(work: Callable[[], int]) -> int:
         os._exit(code & 0xFF)
 
 
+def reseal(run: Path) -> None:
+    """Make the hashes of a run fit what stands in its folder now."""
+    sys.path.append(str(HERE.parent / "helpers"))
+    import forged
+
+    forged.reseal(run)
+
+
 def make(folder: Path) -> None:
     """Makes them all in a folder."""
     folder.mkdir(parents=True)
@@ -71,7 +79,7 @@ def make(folder: Path) -> None:
         f"{TRAIN} -o trained",
         f"scrub trained --forget ids:ids.txt {QUICK} -o first",
         f"scrub first --forget class:b {QUICK} -o scrubbed",
-        "scrub first --forget class:b --method retrain -o retrained",
+        "scrub first --forget class:b --method retrain --untrained -o retrained",
         "evaluate transformer --data data --forget class:a -o scored",
     ):
         _done(command)

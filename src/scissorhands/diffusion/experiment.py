@@ -11,7 +11,7 @@ from ..files import read_toml
 from ..forget import Forget
 from ..jobs import Place
 from ..problem import Log, ignore
-from ..recipe import Entry, claim, entries, load, require_trusted
+from ..recipe import Entry, claiming, entries, load, require_trusted
 from ..runs import Run
 from ..settings import MOST
 from ..table import Table, tabulate
@@ -73,14 +73,14 @@ class Experiment:
     def run(self, folder: Path, panel: Panel, device: str, log: Log = ignore, seconds: float | None = None) -> Table:
         """Runs what is not there yet, and writes table.json and report.html; `seconds` is what training took."""
         self._require_sense(panel)
-        claim(folder, self._about(panel))
-        before = folder / "original" / "drawn"
-        found = [self._judged(self.pipeline, Place(folder / "original", device=device), panel, None, seconds, log)]
-        for seed in self.seeds:
-            for attempt in self.attempts:
-                place = Place(folder / f"seed-{seed}" / attempt.entry.label, seed=seed, device=device)
-                erased = self._erased(attempt, place, log)
-                found.append(self._judged(erased, place, panel, Drawn(before), seconds, log))
+        with claiming(folder, self._about(panel)):
+            before = folder / "original" / "drawn"
+            found = [self._judged(self.pipeline, Place(folder / "original", device=device), panel, None, seconds, log)]
+            for seed in self.seeds:
+                for attempt in self.attempts:
+                    place = Place(folder / f"seed-{seed}" / attempt.entry.label, seed=seed, device=device)
+                    erased = self._erased(attempt, place, log)
+                    found.append(self._judged(erased, place, panel, Drawn(before), seconds, log))
         table = tabulate(found)
         report.publish(folder, table, found, self.title)
         return table
