@@ -347,7 +347,7 @@ def _remove(root: Path) -> None:
     shutil.rmtree(root)
 
 
-def summary(outcomes: Sequence[Outcome], seed: int) -> dict[str, Any]:
+def summary(outcomes: Sequence[Outcome], seed: int, seconds: float = SECONDS) -> dict[str, Any]:
     """How often each family ended in which way, and what failed, grouped by cause."""
     import torch
 
@@ -364,7 +364,7 @@ def summary(outcomes: Sequence[Outcome], seed: int) -> dict[str, Any]:
         "command": f"python tests/fuzz/fuzz.py --cases {len(outcomes)} --seed {seed}",
         "cases": len(outcomes),
         "failed": sum(bool(failures(outcome)) for outcome in outcomes),
-        "limits": {"seconds": SECONDS, "gibibytes": GIBIBYTES},
+        "limits": {"seconds": seconds, "gibibytes": GIBIBYTES},
         "most": {
             "seconds": round(max((x.seconds for x in outcomes), default=0.0), 1),
             "mebibytes": round(max((x.mebibytes for x in outcomes), default=0.0)),
@@ -430,7 +430,7 @@ def main() -> int:
     if asked.case is not None:
         text = f"{found[0].out}{found[0].err}{found[0].trace}{found[0].changed}\n"
         sys.stdout.write(text.encode("utf-8", "backslashreplace").decode())
-    result = summary(found, asked.seed)
+    result = summary(found, asked.seed, asked.limit)
     if asked.json:
         asked.json.write_text(json.dumps(result, indent=1) + "\n")
     sys.stdout.write(f"{result['failed']} of {result['cases']} cases failed; {json.dumps(result['families'])}\n")
