@@ -429,6 +429,18 @@ def test_a_damaged_checkpoint_is_refused_in_one_line(damage: str, tmp_path: Path
     assert "\n" not in str(raised.value)
 
 
+@pytest.mark.parametrize("name", ["0.safetensors", ABOUT])
+def test_a_checkpoint_in_which_one_number_changed_is_refused(name: str, tmp_path: Path) -> None:
+    stopped_at(EVERY["finetune"], tmp_path / "run")
+    path = next((tmp_path / "run" / "checkpoints").iterdir()) / name
+    content = path.read_bytes()
+    changed = content.replace(b'"done": 6', b'"done": 5') if name == ABOUT else content[:-1] + bytes([content[-1] ^ 1])
+    assert changed != content
+    path.write_bytes(changed)
+    with pytest.raises(RunError, match="it was changed after it was written"):
+        attempt(EVERY["finetune"], tmp_path / "run")
+
+
 def test_a_checkpoint_of_another_loop_is_refused(tmp_path: Path) -> None:
     stopped_at(EVERY["finetune"], tmp_path / "run")
     with pytest.raises(RunError, match="in the phase 'finetune' with 1 processes, and here is 'sparsify' with 1"):
@@ -452,12 +464,12 @@ def test_a_full_disk_leaves_the_checkpoint_before_it(
     method = EVERY["finetune"]
     calls: list[Path] = []
 
-    def full(tensors: dict[str, Tensor], path: Path) -> None:
+    def full(tensors: dict[str, Tensor], path: Path, metadata: dict[str, str]) -> None:
         calls.append(path)
         if len(calls) == call:
             path.write_bytes(b"half")
             raise _full(kind)
-        save_file(tensors, path)
+        save_file(tensors, path, metadata)
 
     (tmp_path / "full").mkdir()
     with monkeypatch.context() as patch:

@@ -2,6 +2,7 @@
 
 import errno
 import json
+import math
 import os
 import signal
 import sys
@@ -138,6 +139,19 @@ def _say(text: str) -> None:
     """Prints the text as it is, once."""
     if not out.quiet:
         click.echo(text)
+
+
+def _say_json(value: Any) -> None:
+    """Prints a value as JSON, which knows no infinity and no NaN: they become null."""
+
+    def plain(one: Any) -> Any:
+        if isinstance(one, Mapping):
+            return {name: plain(inner) for name, inner in one.items()}
+        if isinstance(one, list | tuple):
+            return [plain(inner) for inner in one]
+        return None if isinstance(one, float) and not math.isfinite(one) else one
+
+    _say(json.dumps(plain(value), indent=2))
 
 
 def _fail(message: str, code: int) -> None:
@@ -653,7 +667,7 @@ def methods(name: str | None, as_json: bool) -> None:
         return
     kind = ErasedDiffusion if name == erasing.ESD else find(name)
     if as_json:
-        _say(json.dumps({"name": name, "what": summary(kind), "settings": list(kind.described())}, indent=2))
+        _say_json({"name": name, "what": summary(kind), "settings": list(kind.described())})
         return
     out.print(f"[bold]{name}[/]  {_plain(summary(kind))}\n")
     _list(list(kind.described()), as_json=False)
@@ -771,7 +785,7 @@ def _show(run: Run, as_json: bool) -> None:
     if run.damage:
         err.print(f"[bold yellow]warning:[/] {escape(advice(run.damage))}")
     if as_json:
-        _say(json.dumps({"run": str(run.folder), "damage": run.damage, **run.result.to_dict()}, indent=2))
+        _say_json({"run": str(run.folder), "damage": run.damage, **run.result.to_dict()})
         return
     if "forget_error_before" in run.record:
         _show_errors(run)
@@ -807,7 +821,7 @@ def _print(shown: table.Table, as_json: bool) -> None:
     for sentence in shown.damage():
         err.print(f"[bold yellow]warning:[/] damaged: {_plain(sentence)}")
     if as_json:
-        _say(json.dumps(shown.to_dict(), indent=2))
+        _say_json(shown.to_dict())
         return
     names = shown.names(table.MAIN)
     grid = Grid(box=None, pad_edge=False, header_style="bold")
@@ -829,7 +843,7 @@ def _print(shown: table.Table, as_json: bool) -> None:
 
 def _list(rows: list[dict[str, Any]], as_json: bool) -> None:
     if as_json:
-        _say(json.dumps(rows, indent=2))
+        _say_json(rows)
         return
     grid = Grid(*rows[0], box=None, pad_edge=False, header_style="bold")
     for row in rows:

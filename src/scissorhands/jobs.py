@@ -196,7 +196,9 @@ def train(
         parts = {"retain": trained, "unseen": Part(data.train, unseen), "test": _all(data.test)}
         parts = {name: part for name, part in parts.items() if len(part)}
         counts = {name: len(part) for name, part in parts.items()}
-        scores = measure(outputs(built, parts), due("quick", ()), {}, Scores({}, counts))
+        said = outputs(built, parts)
+        _require_finite(said, "training")
+        scores = measure(said, due("quick", ()), {}, Scores({}, counts))
         models.save(built, blueprint, work / "model")
         record = {
             **about("train", place),
@@ -247,7 +249,9 @@ def scrub(
         cost = carried_out(lambda case, keep: chosen.scrub(model, case, keep), model, problem, work, place, log)
         if agreed(not all(bool(torch.isfinite(x).all()) for x in state(model).values())):
             raise FailedError(f"{method} left weights that are not numbers: it diverged, so nothing was written.")
-        scores, evidence = examine(Exam(model, case.split), outputs(model, case.split.parts()))
+        said = outputs(model, case.split.parts())
+        _require_finite(said, method)
+        scores, evidence = examine(Exam(model, case.split), said)
         models.save(model, subject.blueprint, work / "model")
         tells = [f"{name}_accuracy" for name in kind.judged_on if name == "retain" or scores.counts.get(name, 0) >= FEW]
         record = {
@@ -479,6 +483,12 @@ def matched(data: Data, blueprint: Blueprint, labels: str, forget: Forget | None
             )
     train, test = (labelling.renumbered(part, numbers, blueprint.classes) for part in (data.train, data.test))
     return replace(data, train=train, test=test)
+
+
+def _require_finite(said: Mapping[str, Any], what: str) -> None:
+    """Refuses what a diverged model says."""
+    if not all(bool(one.logits.isfinite().all()) for one in said.values()):
+        raise FailedError(f"{what} diverged: the model's outputs are not finite, so nothing was written.")
 
 
 def _require_knowledge(known: Mapping[str, Any], subject: Subject, request: Request) -> None:

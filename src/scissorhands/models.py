@@ -15,7 +15,7 @@ from safetensors import SafetensorError
 from torch import nn
 
 from . import huggingface
-from .distributed import fill, first, hollow, spread, whole, write
+from .distributed import agreed, fill, first, hollow, spread, whole, write
 from .errors import ModelError, did_you_mean, given, listed
 from .modes import evaluating
 from .networks import NETWORKS, Normalise
@@ -174,6 +174,8 @@ def require_fit(model: nn.Module, records: Records) -> None:
         ) from None
     if not isinstance(outputs, torch.Tensor) or outputs.dim() != 2:
         raise ModelError(f"the model must return one row of scores per record, not {_shape(outputs)}.")
+    if agreed(not bool(outputs.isfinite().all())):
+        raise ModelError("the model returns values that are not finite: its weights are broken or do not fit the data.")
     wanted = len(records.classes)
     if (wanted and outputs.shape[1] != wanted) or outputs.shape[1] <= highest:
         labels = f"{wanted} classes" if wanted else f"labels up to {highest}"

@@ -10,6 +10,7 @@ import shutil
 import signal
 import sys
 import time
+import zlib
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -26,7 +27,7 @@ from torch import Tensor, nn
 from . import randomness
 from .distributed import first, rank, state, together, total, world_size
 from .errors import ReadError, RunError, StoppedError
-from .files import read_json, read_tensors
+from .files import read_json, read_metadata, read_tensors
 
 T = TypeVar("T")
 
@@ -120,7 +121,7 @@ class Progress:
             part.mkdir(parents=True)
 
         def finish() -> None:
-            (part / ABOUT).write_text(json.dumps(about))
+            (part / ABOUT).write_text(json.dumps(about | {"checksum": _checksum(json.dumps(about).encode())}))
             _settle(part / ABOUT)
             if (folder / name).exists():  # nothing was done since it was written
                 shutil.rmtree(part)
@@ -227,7 +228,10 @@ class Loop:
         if about["phase"] != self.phase or about["world_size"] != world_size():
             begun = f"in the phase '{about['phase']}' with {about['world_size']} processes"
             raise RunError(f"{path} was written {begun}, and here is '{self.phase}' with {world_size()}.")
-        kept = read_tensors(path / f"{rank()}.safetensors")
+        file = path / f"{rank()}.safetensors"
+        kept = read_tensors(file)
+        if read_metadata(file).get("checksum") != _checksum_of(kept):
+            raise RunError(f"{file} cannot be read: it was changed after it was written.")
         try:
             self._take(kept, about)
         except (KeyError, TypeError, ValueError, RuntimeError) as error:
@@ -262,6 +266,9 @@ def _found(folder: Path) -> dict[int, tuple[Path, dict[str, Any]]]:
             continue
         try:
             [about["phase"], *(float(about[name]) for name in _KNOWN[1:])]
+            checksum = about.pop("checksum")
+            if checksum != _checksum(json.dumps(about).encode()):
+                raise ValueError("it was changed after it was written")
             found[int(path.name.partition("-")[0])] = path, about
         except (TypeError, KeyError, ValueError) as error:
             raise RunError(f"{path} cannot be read: {type(error).__name__}: {error}") from None
@@ -271,11 +278,26 @@ def _found(folder: Path) -> dict[int, tuple[Path, dict[str, Any]]]:
 def _saved(tensors: Mapping[str, Tensor], path: Path) -> OSError | None:
     """Writes the tensors to a file, and says what went wrong."""
     try:
-        save_file({name: value.detach().cpu().contiguous() for name, value in tensors.items()}, path)
+        named = {name: value.detach().cpu().contiguous() for name, value in tensors.items()}
+        save_file(named, path, {"checksum": _checksum_of(named)})
         _settle(path)
     except (OSError, SafetensorError) as error:
         return error if isinstance(error, OSError) else OSError(0, str(error), str(path))
     return None
+
+
+def _checksum(content: bytes | memoryview, before: int = 0) -> str:
+    """A checksum that tells of damage; it is fast, since it is taken of every checkpoint."""
+    return f"{zlib.crc32(content, before):08x}"
+
+
+def _checksum_of(tensors: Mapping[str, Tensor]) -> str:
+    """The checksum of named tensors."""
+    total = "0"
+    for name, value in sorted(tensors.items()):
+        total = _checksum(f"{name} {value.dtype} {tuple(value.shape)}".encode(), int(total, 16))
+        total = _checksum(value.reshape(-1).view(torch.uint8).numpy().data, int(total, 16))
+    return total
 
 
 def _settle(path: Path) -> None:

@@ -388,9 +388,9 @@ class Journal:
         self.position, self._known, self._log = 0, known, log
         if rank() == 0 and path.exists():
             require_regular(path)
-        self._file = path.open("ab") if rank() == 0 else None
-        if self._file and self._file.tell() < known:
+        if rank() == 0 and known > (path.stat().st_size if path.exists() else 0):
             raise RunError(f"{path} is shorter than it was when the last checkpoint was written.")
+        self._file = path.open("ab") if rank() == 0 else None
         if self._file:
             self._file.truncate(known)
 
