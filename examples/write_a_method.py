@@ -2,7 +2,9 @@
 
     cd examples && scissorhands scrub MODEL --forget class:3 --method write_a_method:Noise --set noise=0.05 -o RUN
 
-or, without a model at hand, `python examples/write_a_method.py`, which trains one first.
+It runs under torchrun, too: there each process holds a part of every weight, and `add_` takes that into account.
+
+Without a model at hand, `python examples/write_a_method.py` trains one first.
 """
 
 import subprocess
@@ -15,6 +17,7 @@ import torch
 from torch import nn
 
 import scissorhands as sh
+from scissorhands.distributed import add_
 from scissorhands.problem import Log, ignore, trainable
 from scissorhands.randomness import generator
 from scissorhands.settings import at_least_one, count, non_negative, positive, setting
@@ -32,10 +35,9 @@ class Noise(sh.Method):
 
     def scrub(self, model: nn.Module, problem: sh.Problem, log: Log = ignore) -> None:
         """Changes the model, in place."""
-        with torch.no_grad():
-            for name, parameter in trainable(model).items():
-                draw = torch.randn(parameter.shape, generator=generator(problem.seed, "noise", name))
-                parameter.add_(self.noise * draw.to(parameter))
+        for name, parameter in trainable(model).items():
+            draw = torch.randn(parameter.shape, generator=generator(problem.seed, "noise", name))
+            add_(parameter, self.noise * draw)
         descend(
             model,
             problem,

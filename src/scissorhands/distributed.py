@@ -322,6 +322,13 @@ def part(full: Tensor, weight: Tensor) -> Tensor:
     return full[rows] if rows else full
 
 
+@torch.no_grad()
+def add_(weight: Tensor, full: Tensor) -> None:
+    """Adds a full tensor to a weight, in place: each process that which belongs to the part that it holds."""
+    here = local(weight)
+    here.add_(part(full, weight).to(here))
+
+
 def gradients(loss: Tensor, parameters: Sequence[nn.Parameter]) -> list[Tensor]:
     """The gradient of the loss over the records of all processes, for the part of each weight that is held here."""
     if world_size() == 1:

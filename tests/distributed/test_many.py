@@ -177,6 +177,8 @@ def test_a_model_that_two_processes_wrote_is_loaded_by_one(two: Path) -> None:
 
 TRAIN = "train --model small --model-set width=4 --data digits --set epochs=3 --set lr=0.05 --set batch_size=64"
 SCRUB = "--forget class:3 --set epochs=1 --set batch_size=64 --set lr=0.01 --set balance=0"
+NOISE = "--forget class:3 --method write_a_method:Noise --set epochs=1"
+EXAMPLES = Path(__file__).parents[2] / "examples"
 LEVEL = "--level standard --set references=1 --set relearn=3"
 RECIPE = """
 data = "digits"
@@ -218,6 +220,8 @@ def original(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
         done(TRAIN, "-o", folder / "one-trained")
         done(f"scrub {folder / 'one-trained'} {SCRUB}", "-o", folder / "one-scrubbed")
         done(f"bench {folder / 'recipe.toml'}", "-o", folder / "one-bench")
+        patch.syspath_prepend(EXAMPLES)
+        done(f"scrub {folder / 'one-trained'} {NOISE}", "-o", folder / "one-noisy")
         shutil.copytree(folder / "one-scrubbed", folder / "one-evaluated")
         done(f"evaluate {folder / 'one-evaluated'} {LEVEL}")
         shutil.rmtree(folder / "cache")
@@ -242,6 +246,7 @@ def answers(original: Path) -> Answers:
         "resnet": f"scrub {there / 'resnet'} --data digits {SCRUB} --untrained -o {there / 'many-resnet'}",
         "retrained vit": f"scrub {there / 'vit'} --data digits --forget class:3 --method retrain --set epochs=1 "
         f"--untrained -o {there / 'many-retrained'}",
+        "example": f"scrub {there / 'one-trained'} {NOISE} -o {there / 'many-noisy'}",
         "methods": "methods",
         "mistake": f"scrub {there / 'one-trained'} --forget class:3 --method magic -o {there / 'never'}",
         "no model": f"scrub {there / 'nowhere'} --forget class:3 -o {there / 'never'}",
@@ -249,7 +254,9 @@ def answers(original: Path) -> Answers:
     }
     file = there / "commands.json"
     file.write_text(json.dumps(list(commands.values())))
-    ended = torchrun(2, many.HERE / "commands_worker.py", file, SCISSORHANDS_CACHE=str(there / "cache"))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("PYTHONPATH", os.pathsep.join([str(EXAMPLES), os.environ.get("PYTHONPATH", "")]))
+        ended = torchrun(2, many.HERE / "commands_worker.py", file, SCISSORHANDS_CACHE=str(there / "cache"))
     assert ended.code == 0, ended.err[-3000:]
     found = json.loads((there / "commands.answers.json").read_text())
     return dict(zip(commands, found, strict=True))
@@ -273,7 +280,7 @@ def test_two_processes_leave_the_files_that_one_leaves(name: str, original: Path
     assert not list(original.glob(".*.unfinished"))
 
 
-@pytest.mark.parametrize("name", ["trained", "scrubbed", "bench/seed-0/trained", "bench/seed-0/finetune"])
+@pytest.mark.parametrize("name", ["trained", "scrubbed", "noisy", "bench/seed-0/trained", "bench/seed-0/finetune"])
 def test_a_run_of_two_processes_is_like_that_of_one(name: str, original: Path, answers: Answers) -> None:
     folders = [original / f"{who}-{name}" for who in ("one", "many")]
     one, both = map(runs.read, folders)
