@@ -5,49 +5,35 @@ import warnings
 from collections.abc import Callable
 from dataclasses import replace
 
+import newcomer
 import pytest
 import torch
 from torch import Tensor, nn
-from torch.utils.data import TensorDataset
 
 import scissorhands as sh
 from scissorhands.damage import damage, guesses, mean_loss
 from scissorhands.evaluate import accuracies
 from scissorhands.problem import cross_entropy
 from scissorhands.projection import bounded, guard, inner
-from scissorhands.sources import Source
 
 Case = tuple[nn.Module, sh.Split]
 
 
 @pytest.fixture(scope="module")
-def digits() -> tuple[TensorDataset, TensorDataset]:
-    """Handwritten digits, as a user has them: floats from 0 to 1."""
-    data = Source(name="digits").load()
-    parts = (data.train, data.test)
-    train, test = (TensorDataset(part.fetch(torch.arange(len(part)))[0] / 255, part.labels) for part in parts)
-    return train, test
-
-
-@pytest.fixture(scope="module")
-def trained(digits: tuple[TensorDataset, TensorDataset]) -> nn.Module:
-    """An MLP that a newcomer trained with Adam."""
-    torch.manual_seed(0)
-    model = nn.Sequential(nn.Flatten(), nn.Linear(64, 128), nn.ReLU(), nn.Linear(128, 10))
-    optimizer = torch.optim.Adam(model.parameters(), 1e-2)
-    inputs, labels = digits[0].tensors
-    for _ in range(20):
-        for batch in torch.randperm(len(labels)).split(128):
-            optimizer.zero_grad()
-            nn.functional.cross_entropy(model(inputs[batch]), labels[batch]).backward()
-            optimizer.step()
-    return model.eval()
+def trained() -> nn.Module:
+    """The newcomer's model, to be copied."""
+    return newcomer.mlp()
 
 
 @pytest.fixture(params=["random:10%", "random:50%", "class:3"])
-def case(request: pytest.FixtureRequest, trained: nn.Module, digits: tuple[TensorDataset, TensorDataset]) -> Case:
+def case(request: pytest.FixtureRequest, trained: nn.Module) -> Case:
     """The newcomer's model, and what it is to forget."""
-    return copy.deepcopy(trained), sh.split(digits[0], sh.Forget(request.param), test=digits[1], seed=0)
+    return copy.deepcopy(trained), divided(request.param)
+
+
+def divided(forget: str) -> sh.Split:
+    train, test = newcomer.digits()
+    return sh.split(train, sh.Forget(forget), test=test, seed=0)
 
 
 @pytest.mark.parametrize("settings", [{}, {"trim": 0.03}, {"balance": 0.5}, {"lr": 0.02}], ids=str)
@@ -61,10 +47,8 @@ def test_the_defaults_leave_a_newcomers_model_usable(case: Case, settings: dict[
     assert all(before[name] - after[name] < 5 for name in parts), (before, after)
 
 
-def test_without_its_bounds_the_same_model_is_wrecked_and_python_says_so(
-    trained: nn.Module, digits: tuple[TensorDataset, TensorDataset]
-) -> None:
-    model, split = copy.deepcopy(trained), sh.split(digits[0], sh.Forget("random:10%"), test=digits[1], seed=0)
+def test_without_its_bounds_the_same_model_is_wrecked_and_python_says_so(trained: nn.Module) -> None:
+    model, split = copy.deepcopy(trained), divided("random:10%")
     with pytest.warns(sh.DamageWarning, match=r"accuracy on the retained data fell from 9\d\.\d to \d\d\.\d %"):
         sh.Scissorhands(bounded=False, batch_size=256).scrub(model, split.problem())
 

@@ -28,8 +28,9 @@ Made by `python -m scissorhands.docs docs` from the table of metrics. Percentage
 
 `scissorhands evaluate RUN --level LEVEL` computes those of a level and of the levels below, and none twice. Before a
 level above quick starts, it says what it will train and about how long that takes, measured on a few steps here; with
-`--dry-run` it stops there. Reference and shadow models are kept in `$SCISSORHANDS_CACHE`, or in the user's cache
-folder, and are found again by data, settings, first weights and code: all methods share them.
+`--dry-run` it stops there. Reference models are kept in `$SCISSORHANDS_CACHE`, or in the user's cache folder, and are
+found again by data, settings, first weights and code: all methods share them. Shadow models, which were trained on
+records to forget, are removed when the command ends ([privacy.md](privacy.md)).
 
 **Forgotten records are compared with others**, which were never trained on. For records that were drawn at random these
 are the unseen ones; for records that were chosen, the unseen ones with the same labels; and where a class is forgotten
