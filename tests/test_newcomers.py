@@ -18,7 +18,7 @@ from scissorhands.models import Blueprint
 
 NAMES = ("airplane", "frog", "ship", "truck")  # as folders are sorted
 ORDER = ("truck", "ship", "frog", "airplane")  # as the model knows them
-WRECK = "--method ascent --set lr=0.5 --set epochs=3 --set batch_size=64"
+WRECK = "--method ascent --set lr=0.05 --set epochs=3 --set batch_size=64"
 
 
 def folders(place: Path) -> Path:

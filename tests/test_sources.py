@@ -588,7 +588,7 @@ def test_a_cache_of_something_else_is_survived(other: dict[str, Tensor], tmp_pat
 
 
 def test_a_disk_without_room_for_the_cache_is_done_without(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    def full(tensors: object, path: Path) -> None:
+    def full(tensors: object, path: Path, metadata: object) -> None:
         Path(path).write_bytes(b"half of it")
         raise OSError(28, "No space left on device")
 
