@@ -384,6 +384,8 @@ def test_how_runs_were_examined_does_not_keep_their_gaps_apart() -> None:
 def test_a_damaged_run_is_called_so_beside_its_verdict() -> None:
     (row,) = tabulate([run(verdict="a", damage="it fell")]).rows
     assert (row.verdict(), row.damaged) == ("a, damaged", {"0": "it fell"})
+    (row,) = tabulate([run(verdict="damaged", damage="it fell")]).rows
+    assert row.verdict() == "damaged"
     table = tabulate([run(), run(seed=1, damage="it fell")])
     assert table.rows[0].verdict() == "1 damaged"
     assert table.judged()

@@ -12,7 +12,7 @@ from typing import Any
 
 from .errors import RunError
 from .evidence import settings_behind
-from .metrics import METRICS, noise_floor, widest
+from .metrics import DAMAGED, METRICS, noise_floor, widest
 from .runs import Run, is_run, scores_hash
 
 TITLES = {name: metric.title for name, metric in METRICS.items()}
@@ -61,11 +61,9 @@ class Row:
         return f"{mean:.{digits}f}" + ("" if std is None else f" ± {std:.{digits}f}")
 
     def verdict(self) -> str:
-        """The verdicts of the runs, with their number where they differ, and how many are damaged."""
-        calls = [f"{count} {call}" if len(self.verdicts) > 1 else call for call, count in self.verdicts.items()]
-        if self.damaged:
-            calls.append("damaged" if len(self.damaged) == len(self.seeds) else f"{len(self.damaged)} damaged")
-        return ", ".join(calls) or "–"
+        """The verdicts of the runs, with their number where not all are called so."""
+        every = len(self.seeds)
+        return ", ".join(call if n == every else f"{n} {call}" for call, n in self.verdicts.items()) or "–"
 
 
 @dataclass(frozen=True)
@@ -114,7 +112,7 @@ class Table:
 
     def judged(self) -> bool:
         """Whether any row has a verdict, or is damaged."""
-        return any(row.verdicts or row.damaged for row in self.rows)
+        return any(row.verdicts for row in self.rows)
 
     def damage(self) -> list[str]:
         """What runs broke, in sentences."""
@@ -307,10 +305,16 @@ def _row(label: str, group: list[Run]) -> Row:
         [_seed(run) for run in sorted(group, key=_seeds)],
         {name: _summary([value[name] for value in values]) for name in names},
         failed,
-        dict(Counter(run.result.scores.verdict.call for run in group if run.result.scores.verdict)),
+        dict(Counter(call for run in group for call in _calls(run))),
         {str(_seed(run)): run.damage for run in sorted(group, key=_seeds) if run.damage},
         group,
     )
+
+
+def _calls(run: Run) -> list[str]:
+    """What a run is called: its verdict, and that it is damaged, however that was found."""
+    said = [run.result.scores.verdict.call] if run.result.scores.verdict else []
+    return list(dict.fromkeys([*said, *([DAMAGED] if run.damage else [])]))
 
 
 def _summary(values: list[float]) -> dict[str, float | None]:

@@ -8,10 +8,11 @@ from .outputs import Evidence, Outputs
 from .perrecord import sureness
 from .separation import auc, caught_at
 from .table import LEVELS, METRICS, Metric
-from .verdict import CALLS, Verdict, verdict
+from .verdict import CALLS, DAMAGED, Verdict, verdict
 
 __all__ = [
     "CALLS",
+    "DAMAGED",
     "GAP_OVER",
     "LEVELS",
     "METRICS",
