@@ -180,7 +180,12 @@ class _Group(click.Group):
         return super().resolve_command(ctx, args)
 
 
-@click.group(cls=_Group, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 110})
+_CODES = "Exit codes: 0 done, 1 failed, 2 a mistake in what was asked, 3 done but the model is damaged."
+
+
+@click.group(
+    cls=_Group, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 110}, epilog=_CODES
+)
 @click.version_option(package_name="scissorhands", message="%(prog)s %(version)s")
 def group() -> None:
     """Make a trained model forget chosen training data, and measure how well it forgot."""
@@ -444,7 +449,7 @@ def scrub(
     help="How reference models are trained, such as epochs=30, if not as the model was.",
 )
 @click.option("--method", metavar="MODULE:CLASS", help="The code of the run's method, if it is yours (level deep).")
-@click.option("--pictures", is_flag=True, help="Keep pictures of some records, forgotten ones too: where it looks.")
+@click.option("--pictures", is_flag=True, help="Also keep Grad-CAM pictures of some records, forgotten ones among them.")
 @click.option("-o", "--output", type=_PATH, help="The run folder to write, for a MODEL that is no scrub run.")
 @_where_options
 def evaluate(
