@@ -2,6 +2,7 @@
 
 import json
 import shutil
+import stat
 import sys
 from collections.abc import Mapping
 from dataclasses import replace
@@ -165,6 +166,13 @@ def test_a_deeper_look_leaves_the_original_alone_and_no_half_files(world: Path, 
     assert {path.suffix for path in (world / "cache" / "models").iterdir()} == {".safetensors"}
 
 
+def test_no_picture_of_a_record_is_kept_unless_it_is_asked_for(world: Path) -> None:
+    done(f"evaluate three {STANDARD.replace('--pictures ', '')}")
+    assert not (world / "three" / "gradcam").exists()
+    assert "gradcam" not in runs.read(world / "three").result.scores.failed
+    assert stat.S_IMODE((world / "seen" / "gradcam").stat().st_mode) == 0o700
+
+
 def test_a_second_look_computes_nothing(world: Path) -> None:
     before = tree(world)
     first = done("evaluate seen --level standard --json")
@@ -276,6 +284,7 @@ def test_a_few_shadow_models_are_enough_for_the_deep_level(world: Path) -> None:
     assert 0 <= after.scores["ulira_auc"] <= 1
     assert all(after.values()[name] == value for name, value in before.values().items())
     assert len(runs.read_evidence(world / "seen")["shadows"]) == 4
+    assert list((world / "cache" / "shadows").iterdir()) == []  # they were trained on what is to be forgotten
     kept = tree(world)
     assert done("evaluate seen --level deep").err == "level deep: all of it is there\n"
     assert tree(world) == kept

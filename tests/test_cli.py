@@ -6,6 +6,7 @@ import re
 import shlex
 import shutil
 import signal
+import stat
 import subprocess
 import sys
 import time
@@ -291,6 +292,23 @@ def test_scrubbing_with_scissorhands_forgets_and_logs_every_step(trained: Path, 
     events = [json.loads(line) for line in (tmp_path / "out" / "log.jsonl").read_text().splitlines()]
     assert events[0]["phase"] == "trim"
     assert events[-1]["step"] == events[-1]["steps"] == len(events) - 1
+
+
+def test_a_run_and_its_page_name_no_record_and_no_file(trained: Path, tmp_path: Path) -> None:
+    (tmp_path / "secret.txt").write_text("1\n2\n3\n")
+    for number, forget in enumerate((f"ids:{tmp_path}/secret.txt", "where:label == 3", "class:3")):
+        out = tmp_path / f"out-{number}"
+        done(f"scrub {trained} {QUICK} -o {out}", "--forget", forget)
+        page = done(f"report {out} -o {tmp_path}/page.html --json").out + (tmp_path / "page.html").read_text()
+        for text in ((out / "run.toml").read_text(), (out / "scores.json").read_text(), page):
+            assert "secret" not in text
+            assert "label == 3" not in text
+        shown = runs.read(out).record["split"]["forget"]
+        assert re.fullmatch(r"(ids|where):#[0-9a-f]{8}|class:3", shown)
+        assert shown in page
+        assert stat.S_IMODE((out / "forget.txt").stat().st_mode) == 0o600
+        again = parsed(f"evaluate {out}")  # what was asked is known from the numbers
+        assert again["counts"]["forget"] == (3 if number == 0 else len(runs.read(out).ids("forget")))
 
 
 def test_a_model_folder_is_scrubbed_once_its_data_is_named(trained: Path, tmp_path: Path) -> None:
