@@ -1,5 +1,7 @@
 """Makes a trained PyTorch model forget chosen training data, and measures how well it forgot."""
 
+from importlib.metadata import version
+
 from .damage import DamageWarning, GuessWarning
 from .data import Split, split
 from .errors import ScissorhandsError
@@ -24,6 +26,8 @@ from .problem import Problem
 from .sources import Source
 from .train import Training
 
+__version__ = version("scissorhands")
+
 __all__ = [
     "BoundaryExpand",
     "BoundaryShrink",
@@ -47,6 +51,7 @@ __all__ = [
     "Split",
     "Training",
     "Verdict",
+    "__version__",
     "evaluate",
     "split",
 ]

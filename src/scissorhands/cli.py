@@ -449,7 +449,7 @@ def scrub(
     help="How reference models are trained, such as epochs=30, if not as the model was.",
 )
 @click.option("--method", metavar="MODULE:CLASS", help="The code of the run's method, if it is yours (level deep).")
-@click.option("--pictures", is_flag=True, help="Also keep Grad-CAM pictures of some records, forgotten ones among them.")
+@click.option("--pictures", is_flag=True, help="Keep Grad-CAM pictures of some records, forgotten ones too.")
 @click.option("-o", "--output", type=_PATH, help="The run folder to write, for a MODEL that is no scrub run.")
 @_where_options
 def evaluate(
