@@ -12,6 +12,22 @@ import scissorhands as sh
 torch.set_num_threads(1)  # the networks are tiny, and threads that wait for another job cost more than they bring
 
 
+# Folders and files whose tests take more than a few seconds together: real processes, trainings, whole commands.
+SLOW = {
+    *("browser", "contract", "diffusion", "distributed", "fuzz"),
+    *("test_attacks.py", "test_audit.py", "test_cli.py", "test_demo.py", "test_evidence.py", "test_jobs.py"),
+    *("test_newcomers.py", "test_precision.py", "test_progress.py", "test_readme.py", "test_recipes.py"),
+    *("test_report.py", "test_residue.py", "test_resume.py", "test_teacher.py"),
+}
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Marks slow tests, which `make quick` leaves out."""
+    for item in items:
+        if SLOW & {*item.path.parts}:
+            item.add_marker(pytest.mark.slow)
+
+
 def _mlp() -> nn.Module:
     return nn.Sequential(nn.Flatten(), nn.Linear(16, 12), nn.ReLU(), nn.Dropout(0.2), nn.Linear(12, 3))
 

@@ -157,7 +157,7 @@ def _folder(name: str) -> Path | None:
                 f"{name} is not on the hub: put it into a folder {name} and set SCISSORHANDS_DATA to its parent."
             )
         return None
-    if name.count("/") != 1 or name.startswith(("/", ".", "~")) or name.endswith("/"):
+    if name.count("/") != 1 or name.startswith(("/", ".", "~")) or name.endswith("/") or Path(name).parent.is_dir():
         known = did_you_mean(name, KNOWN)
         raise DataError(f"there is no data set or folder '{name}'. {known} Or give a folder, or owner/name on the hub.")
     return None
