@@ -62,6 +62,8 @@ def _plain(name: str) -> str:
 def _parsed(given: str, data: Sequence[str], model: Sequence[str]) -> dict[str, int]:
     """The pairs of `data class=model class`; the model's class by its name or number."""
     found: dict[str, int] = {}
+    if not model:
+        raise SettingError("--labels: the model does not say what its classes are called, so leave --labels out.")
     for pair in given.split(","):
         name, equals, other = (part.strip() for part in pair.partition("="))
         if not equals or not name or not other:
@@ -70,7 +72,7 @@ def _parsed(given: str, data: Sequence[str], model: Sequence[str]) -> dict[str, 
             raise SettingError(f"--labels: the data has no class '{name}'. {did_you_mean(name, data)}")
         if name in found:
             raise SettingError(f"--labels: '{name}' stands there twice.")
-        if other not in model and other.isdecimal() and len(other) < 10 and int(other) < max(len(model), 1):
+        if other not in model and other.isdecimal() and len(other) < 10 and int(other) < len(model):
             found[name] = int(other)
         elif other in model:
             found[name] = list(model).index(other)

@@ -481,7 +481,10 @@ def matched(data: Data, blueprint: Blueprint, labels: str, forget: Forget | None
                 f"'class:{asked.strip()}' may be either, since the data and the model number their classes "
                 f"differently: say its name. Known: {listed(names)}."
             )
-    train, test = (labelling.renumbered(part, numbers, blueprint.classes) for part in (data.train, data.test))
+    called = list(blueprint.classes)
+    for name, number in zip(names, numbers, strict=True):
+        called[number] = name  # a class that both have is called as the data calls it
+    train, test = (labelling.renumbered(part, numbers, tuple(called)) for part in (data.train, data.test))
     return replace(data, train=train, test=test)
 
 

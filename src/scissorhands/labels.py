@@ -34,7 +34,7 @@ class Relabelled(Records):
 
 
 def renumbered(records: Records, numbers: Sequence[int], classes: tuple[str, ...]) -> Relabelled:
-    """The records with the numbers that a model gives to their classes, which are called as the model calls them."""
+    """The records with the numbers that a model gives to their classes; `classes` are the names by these numbers."""
     return Relabelled(records, torch.tensor(numbers)[records.labels], classes)
 
 
