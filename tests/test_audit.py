@@ -325,6 +325,26 @@ def test_emptying_the_list_of_what_was_forgotten_does_not_bring_it_back(world: P
     assert not (world / "again").exists()
 
 
+def test_the_model_folder_of_a_run_that_forgot_does_not_hide_what_it_forgot(world: Path) -> None:
+    refused(f"scrub three/model --data digits --forget class:5 {QUICK} -o again", "name the run, three.")
+
+
+def test_a_model_that_was_changed_is_told_by_every_command_that_reads_its_run(world: Path) -> None:
+    shutil.copy(world / "trained/model/model.safetensors", world / "three/model/model.safetensors")
+    for command in ("evaluate three", "report three -o page.html", f"scrub three --forget class:5 {QUICK} -o again"):
+        refused(command, "model/model.safetensors was changed after the run was written")
+
+
+def test_scores_that_contradict_the_outputs_are_told_though_their_seal_fits(world: Path) -> None:
+    path = world / "three" / "scores.json"
+    stored = json.loads(path.read_text())
+    stored["values"]["retain_accuracy"] = 99.99
+    path.write_text(json.dumps(stored))
+    reseal(world / "three")
+    for command in ("evaluate three", "report three -o page.html"):
+        refused(command, "says retain_accuracy is 99.99")
+
+
 def test_code_that_a_run_names_does_not_run_unless_it_is_named(world: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (world / "gift").mkdir()
     (world / "gift" / "payload.py").write_text(

@@ -16,6 +16,7 @@ from scissorhands.errors import DataError, ScissorhandsError, SettingError
         (["b", "a"], ["a", "b", "c"], "", [1, 0]),
         (["a", "b"], ["a", "b", "c"], "", [0, 1]),
         (["0", "1"], ["cat", "dog"], "", None),
+        (["0", "1", "10", "2"], ["0", "1", "2", "10"], "", [0, 1, 3, 2]),
         (["cat", "dog"], ["LABEL_0", "LABEL_1"], "", None),
         (["cat", "dog"], [], "", None),
         (["a", "b"], ["b", "a"], "position", None),

@@ -468,6 +468,22 @@ def test_a_table_that_neither_fits_the_memory_nor_the_disk_is_told(folder: Path,
         load(folder, memory=0.0)
 
 
+def test_splits_are_known_whatever_their_case(folder: Path) -> None:
+    for place in ("Train", "TEST"):
+        for name in ("a", "b"):
+            write(folder, f"{place}/{name}/1.png")
+    data = load(folder)
+    assert (len(data.train), len(data.test), data.train.classes) == (2, 2, ("a", "b"))
+
+
+def test_parquet_files_that_number_classes_otherwise_are_refused(folder: Path) -> None:
+    parquet(folder, train=[0, 1], test=[2, 3])
+    turned = datasets.Features({"image": datasets.Image(), "label": datasets.ClassLabel(names=["y", "x"])})
+    rows = datasets.Dataset.from_parquet(str(folder / "test.parquet"), keep_in_memory=True)
+    datasets.Dataset(rows.data.table, info=datasets.DatasetInfo(features=turned)).to_parquet(folder / "test.parquet")
+    assert "numbers the classes of 'label' otherwise than the first file: y, x." in refused(folder)
+
+
 # from the shell
 
 

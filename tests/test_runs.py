@@ -165,6 +165,28 @@ def test_overwriting_refuses_a_run_that_holds_something_of_the_users(own: str, t
     assert (tmp_path / "out" / own).read_text() == "precious"
 
 
+def test_overwriting_refuses_a_folder_that_only_looks_like_a_run(tmp_path: Path) -> None:
+    for name, file in {"mine": "model/thesis.txt", "pipeline": "unet/weights.safetensors"}.items():
+        (tmp_path / name / file).parent.mkdir(parents=True)
+        (tmp_path / name / file).write_text("precious")
+        with pytest.raises(RunError, match="which is not ours"):
+            write(tmp_path / name, overwrite=True)
+        assert (tmp_path / name / file).read_text() == "precious"
+    write(tmp_path / "out")
+    (tmp_path / "out" / "model").mkdir()
+    (tmp_path / "out" / "model" / "thesis.txt").write_text("precious")
+    with pytest.raises(RunError, match=r"it holds 'model/thesis\.txt', which is not ours"):
+        write(tmp_path / "out", overwrite=True)
+
+
+def test_a_run_does_not_replace_the_folder_that_one_is_in(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "inner").mkdir()
+    monkeypatch.chdir(tmp_path / "inner")
+    for place in (".", "..", tmp_path / "inner"):
+        with pytest.raises(RunError, match="is the folder that you are in, or above it"):
+            write(Path(place), overwrite=True)
+
+
 def test_overwriting_refuses_a_link(tmp_path: Path) -> None:
     write(tmp_path / "out")
     (tmp_path / "link").symlink_to(tmp_path / "out")

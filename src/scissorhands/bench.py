@@ -9,7 +9,7 @@ from typing import Any
 from . import jobs, models, report, runs
 from .audit import Audit
 from .data import held_out, split
-from .distributed import first
+from .distributed import rank
 from .errors import RunError
 from .exam import discard_shadows
 from .jobs import Place, Request, Subject
@@ -36,10 +36,13 @@ def bench(recipe: Recipe, folder: Path, device: str, log: Log = ignore) -> Table
     with claiming(folder, _about(recipe)):
         if not (folder / f"seed-{recipe.seeds[0]}").exists():
             _require_sense(recipe)
-        found = [run for seed in recipe.seeds for run in _seed(recipe, folder, seed, device, log)]
+        try:
+            found = [run for seed in recipe.seeds for run in _seed(recipe, folder, seed, device, log)]
+        finally:
+            if rank() == 0:
+                discard_shadows()
     table = tabulate(found)
     report.publish(folder, table, found, recipe.title)
-    first(discard_shadows)
     return table
 
 

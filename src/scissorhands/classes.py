@@ -12,17 +12,20 @@ _UNNAMED = re.compile(r"(?:label[_ -]?)?\d+", re.IGNORECASE)  # what data and mo
 def numbers(data: Sequence[str], model: Sequence[str], given: str = "") -> list[int] | None:
     """Return the model's number of each class of the data; none where the numbers are the same.
 
-    Where one side has no names, classes are taken by their position. `given` says it otherwise: `position`, or the
-    model's class for each of the data's, as in `lorry=truck,plane=airplane`.
+    Where one side has no names, and the model does not know those of the data, classes are taken by their position.
+    `given` says it otherwise: `position`, or the model's class for each of the data's, as in `lorry=truck`.
 
     >>> numbers(["airplane", "frog", "ship"], ["ship", "frog", "airplane"])
     [2, 1, 0]
     >>> numbers(["cat", "dog"], ["LABEL_0", "LABEL_1"]), numbers(["0", "1"], ["cat", "dog"])
     (None, None)
+    >>> numbers(["1", "10", "2"], ["1", "2", "10"])
+    [0, 2, 1]
     >>> numbers(["lorry", "plane"], ["airplane", "truck"], "lorry=truck,plane=airplane")
     [1, 0]
     """
-    if given == POSITION or (not given and not (named(data) and named(model))):
+    unnamed = not (named(data) and named(model)) and not {*data} <= {*model}
+    if given == POSITION or (not given and unnamed):
         return None
     asked = _parsed(given, data, model) if given else {}
     found = [asked[name] if name in asked else _number(name, data, model) for name in data]

@@ -197,6 +197,8 @@ class _Path(click.ParamType):  # type: ignore[type-arg]  # generic only in later
     name = "path"
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Path:
+        if str(value) == "":
+            self.fail("a path is empty.", param, ctx)
         try:
             return Path(value).expanduser()
         except RuntimeError as error:
@@ -501,12 +503,15 @@ def evaluate(
         else:
             raise click.UsageError(f"'{model}' is no run, so say what it should forget: --forget … --data … -o RUN.")
         with runs.locked(run.folder):
-            run = runs.read(run.folder)  # somebody may have added to it until it was locked
+            run = runs.checked(run.folder)  # somebody may have added to it until it was locked
             audit = Audit(run, level, effort, lessons, factory, place.torch_device(), method, pictures)
-            run = _deepened(audit, dry_run)
+            try:
+                run = _deepened(audit, dry_run)
+            finally:
+                if rank() == 0:
+                    discard_shadows()
             if not dry_run:
                 _show(jobs.compare(run, reference) if reference else run, as_json)
-        first(discard_shadows)
         together()
 
 

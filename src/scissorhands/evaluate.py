@@ -8,7 +8,7 @@ from torch import nn
 
 from . import files
 from .data import Split
-from .distributed import first
+from .distributed import rank
 from .errors import NoReferenceError, ScissorhandsError
 from .evidence import due, gather, wanted
 from .exam import Evaluation, Exam, discard_shadows
@@ -122,8 +122,11 @@ def evaluate(
     if isinstance(against, nn.Module):
         evidence["retrained"] = outputs(against, split.parts())
         against = evaluate(against, split)
-    scores, _ = examine(exam, evidence, level, log=log)
-    first(discard_shadows)
+    try:
+        scores, _ = examine(exam, evidence, level, log=log)
+    finally:
+        if rank() == 0:
+            discard_shadows()
     return scores.against(against) if against else scores
 
 

@@ -138,6 +138,7 @@ def _parquet_splits(root: str, paths: Iterable[str], memory: float) -> Splits:
 def _split_of(path: str, root: str) -> str:
     """The split that a parquet file belongs to, by its folder or by a word of its name: `train-00000-of-00002`."""
     home, stem = os.path.basename(os.path.dirname(path)), os.path.basename(path)[: -len(".parquet")]
+    home, stem = home.casefold(), stem.casefold()
     if os.path.dirname(path) != root and home in _SPLITS:
         return _SPLITS[home]
     named = {_SPLITS[word] for word in re.split(r"[-._ 0-9]+", stem) if word in _SPLITS}
@@ -162,6 +163,7 @@ def _parquet(paths: list[str], first: str, memory: float) -> Any:
         size, rows = 0, 0
         for path in paths:
             with _opened(path) as file:
+                _require_same_classes(path, datasets.Features.from_arrow_schema(file.schema_arrow), features)
                 groups = (file.metadata.row_group(i) for i in range(file.metadata.num_row_groups))
                 size += sum(group.total_byte_size for group in groups)
                 rows += file.metadata.num_rows
@@ -175,6 +177,14 @@ def _parquet(paths: list[str], first: str, memory: float) -> Any:
     if len(table) != rows:
         raise DataError(f"{os.path.dirname(paths[0])} promises {rows} records and holds {len(table)}.")
     return _dataset(table, features)
+
+
+def _require_same_classes(path: str, own: Mapping[str, Any], features: Mapping[str, Any]) -> None:
+    """Refuse a file that numbers the classes in another order than the first one."""
+    for name, feature in features.items():
+        known, others = (getattr(one, "names", None) for one in (feature, own.get(name)))
+        if known and others and known != others:
+            raise DataError(f"{path} numbers the classes of '{name}' otherwise than the first file: {listed(others)}.")
 
 
 def _opened(path: str) -> Any:
@@ -253,7 +263,7 @@ def _places(root: str) -> dict[str, str]:
     Sub-folders are splits where all are called so and hold folders. Some that merely might be are refused.
     """
     folders = _entries(root)[0]
-    named = [folder for folder in folders if os.path.basename(folder) in _SPLITS]
+    named = [folder for folder in folders if os.path.basename(folder).casefold() in _SPLITS]
     divided = [folder for folder in named if _may_be_split(folder)]
     if not named or (not divided and len(named) < len(folders)):
         return {"train": root}
@@ -264,7 +274,7 @@ def _places(root: str) -> dict[str, str]:
         raise DataError(f"{_metadata_file(root)} describes no split: put metadata into the folder of each split.")
     places: dict[str, str] = {}
     for folder in folders:
-        name = _SPLITS[os.path.basename(folder)]
+        name = _SPLITS[os.path.basename(folder).casefold()]
         if name in places:
             raise DataError(f"{places[name]} and {folder} are both the split '{name}': keep one.")
         places[name] = folder

@@ -114,6 +114,10 @@ class Subject:
             raise ModelError(f"{source} is a run without a model; name the run or folder that holds the model.")
         if run:
             first(run.require_model)
+        elif folder.name == "model" and runs.is_run(folder.parent) and runs.read(folder.parent).ids("forget"):
+            raise ModelError(
+                f"{source} is the model of a run that has forgotten something: name the run, {folder.parent}."
+            )
         model, blueprint = models.load(folder / "model" if run else source, factory, device)
         return cls(source, model, blueprint, run)
 

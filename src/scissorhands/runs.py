@@ -166,6 +166,15 @@ def read(folder: Path) -> Run:
         raise ReadError(f"{folder} cannot be read as a run: {type(error).__name__}: {error}") from None
 
 
+def checked(folder: Path) -> Run:
+    """The run in a folder, after a look at all that can be checked: its files, its model, its scores by evidence."""
+    run = read(folder)
+    if (folder / "model").is_dir():
+        run.require_model()
+    read_evidence(folder)
+    return run
+
+
 def scores_hash(folder: Path) -> str:
     """A hash of what a run is worth by itself; comparing it with a reference, even with itself, does not change it."""
     result = read(folder).result
@@ -297,9 +306,25 @@ def _require_replaceable(folder: Path, overwrite: bool, replaces: tuple[str, ...
         raise RunError(f"cannot write to {folder}: it is not a folder.")
     if folder.exists() and not overwrite:
         raise RunError(f"{folder} exists already. Choose another place, or replace it with --overwrite.")
-    for path in sorted(folder.iterdir()) if folder.exists() else ():
-        if not any(fnmatchcase(path.name, pattern) for pattern in replaces):
-            raise RunError(f"--overwrite does not replace {folder}: it holds '{path.name}', which is not ours.")
+    if folder == Path.cwd() or folder in Path.cwd().parents:
+        raise RunError(f"{folder} is the folder that you are in, or above it: choose another place.")
+    inside = sorted(folder.iterdir()) if folder.exists() else []
+    foreign = [path.name for path in inside if not any(fnmatchcase(path.name, pattern) for pattern in replaces)]
+    if inside and replaces == HOLDS and not foreign:
+        foreign = _foreign(folder)
+    if foreign:
+        raise RunError(f"--overwrite does not replace {folder}: it holds '{foreign[0]}', which is not ours.")
+
+
+def _foreign(folder: Path) -> list[str]:
+    """What a folder holds that no run of ours wrote; all of it, if it is no run."""
+    try:
+        require_record(read_toml(folder / "run.toml"), folder / "run.toml")
+        known = {*read_scores(folder)["files"]} if (folder / SCORES).exists() else set()
+    except RunError:
+        return sorted(path.name for path in folder.iterdir())
+    own = (str(path.relative_to(folder)) for path in (folder / "model").rglob("*") if not path.is_dir())
+    return sorted({*own} - known) if known else []
 
 
 def _clear(folder: Path, names: Iterable[str]) -> None:

@@ -100,7 +100,9 @@ class Source(Settings):
         for name in filter(None, (self.test, "test", "validation", "valid")):
             if name in tables:
                 return name
-        raise DataError(f"{self.name} has no test split. Name one of its splits as test: {listed(tables)}.")
+        raise DataError(
+            f"{self.name} has no test split. Name one of its splits, {listed(tables)}: --data-set test=NAME."
+        )
 
 
 def _digits() -> tuple[Stored, Stored]:

@@ -1,6 +1,6 @@
 """Scissorhands: trim by connection sensitivity, repair by a projected gradient."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from itertools import chain
 from itertools import count as count_from
@@ -9,6 +9,7 @@ from typing import ClassVar
 import torch
 from torch import Tensor, nn
 
+from ..damage import damage, state
 from ..distributed import stream
 from ..modes import able_to_train, still_statistics, training
 from ..problem import Log, Problem, ignore, select, trainable
@@ -34,6 +35,7 @@ from ..train import Descent, finite
 from .method import Method
 
 _STEPS, _ENOUGH = 10, "the loss on unseen records"  # it is measured every so many steps
+_LONGER = 5  # times that the repair may take, if the model is still damaged
 _GONE = 2  # times the loss of a guess, which a model has on a class that it does not know
 
 
@@ -59,15 +61,16 @@ class Scissorhands(Method):
         switch,
         "rest where unseen records are (of a class, twice as wrong as a guess); push half as hard as the repair",
     )
-    epochs: int = setting(10, count, "passes over the retained data")
+    epochs: int = setting(10, count, "passes over the retained data; bounded, up to five times as many if need be")
     lr: float = setting(5e-3, positive, "learning rate")
     batch_size: int = setting(64, at_least_one, "records of each kind in a step")
     momentum: float = setting(0.9, below_one, "momentum of the gradient")
     weight_decay: float = setting(5e-4, non_negative, "pull of every weight towards zero")
 
     def scrub(self, model: nn.Module, problem: Problem, log: Log = ignore) -> None:
+        before = state(model, problem) if self.bounded else {}
         self._trim(model, problem, log)
-        self._repair(model, problem, log)
+        self._repair(model, problem, before, log)
 
     def _trim(self, model: nn.Module, problem: Problem, log: Log) -> None:
         """Algorithm 1, left: score every weight on the forget data, draw the top share anew."""
@@ -77,15 +80,20 @@ class Scissorhands(Method):
         drawn = reinitialise(model, top_share(scores, self.trim), self.init, problem.seed)
         log({"phase": "trim", "drawn": drawn, "of": sum(p.numel() for p in chosen.values())})
 
-    def _repair(self, model: nn.Module, problem: Problem, log: Log) -> None:
-        """Algorithm 1, right: descend on the retained data, guarded against the forgotten."""
+    def _repair(self, model: nn.Module, problem: Problem, before: Mapping[str, float], log: Log) -> None:
+        """Algorithm 1, right: descend on the retained data, guarded against the forgotten.
+
+        Bounded, it goes on while the model is still damaged, as one is after few steps, up to five times as long.
+        """
         parameters = trainable(model)
         settings = {"lr": self.lr, "momentum": self.momentum, "weight_decay": self.weight_decay}
         descent = Descent(parameters.values(), **settings, kind=problem.optimiser)
-        steps = self.epochs * problem.steps(problem.retain, self.batch_size)
+        steps = problem.steps(problem.retain, self.batch_size)
         peers = self._peers(problem)
         loop = problem.progress.loop("repair", model, descent)
-        for epoch in loop.epochs(self.epochs):
+        for epoch in loop.epochs(_LONGER * self.epochs if self.bounded else self.epochs):
+            if epoch >= self.epochs and loop.within == 0 and not damage(before, state(model, problem), strictness=2):
+                break
             if loop.within == 0:
                 loop.memory |= self._reference(model, problem)
             reference = [loop.memory[name] for name in parameters if name in loop.memory]
@@ -102,7 +110,8 @@ class Scissorhands(Method):
                         if not enough:
                             self._guard(gradient, forget, reference)
                     descent.step(gradient)
-                    event = {"phase": "repair", "epoch": epoch, "step": loop.done + 1, "steps": steps}
+                    event = {"phase": "repair", "epoch": epoch, "step": loop.done + 1}
+                    event["steps"] = steps * max(self.epochs, epoch + 1)
                     log(event | {"loss": finite(loss)})
 
     def _peers(self, problem: Problem) -> Part | None:
