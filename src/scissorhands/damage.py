@@ -52,7 +52,7 @@ def damage(before: Mapping[str, float], after: Mapping[str, float], strictness: 
         if was is not None and now is not None and was - now > FELL / strictness:
             found.append(f"accuracy on the {name} data fell from {was:.1f} to {now:.1f} %")
         was, now = (known.get(f"{part}_error") for known in (before, after))
-        if was is not None and now is not None and now > GREW * was:
+        if was is not None and now is not None and now > (1 + (GREW - 1) / strictness) * was:
             found.append(f"the loss on the {name} data grew from {was:.4f} to {now:.4f}")
     return "; ".join(found)
 

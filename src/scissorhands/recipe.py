@@ -250,6 +250,6 @@ def claimed(folder: Path) -> dict[str, Any]:
 
 def require_earlier(folder: Path, title: str) -> None:
     """Refuses a folder that holds something else than an earlier result of the recipe with this title."""
-    inside = folder.is_dir() and any(folder.iterdir())
-    if inside and ((folder / ABOUT).exists() and claimed(folder)["title"] == title) is False:
+    earlier = (folder / ABOUT).exists() and claimed(folder)["title"] == title
+    if folder.is_dir() and any(folder.iterdir()) and not earlier:
         raise RunError(f"{folder} is not an earlier demo, so it is not replaced: choose another folder.")
