@@ -357,7 +357,7 @@ def test_test_goes_before_validation_and_either_may_be_asked_for(tmp_path: Path)
 
 def test_a_missing_test_split_is_refused(tmp_path: Path) -> None:
     name = parquet(tmp_path / "d", train={"label": [0, 1]})
-    assert refused(name) == f"{name} has no test split. Name one of train: --data-set test=NAME."
+    assert refused(name) == f"{name} has no test split. Name one of its splits, train: --data-set test=NAME."
 
 
 def test_a_misspelt_test_split_is_answered_with_the_nearest(tmp_path: Path) -> None:
