@@ -24,7 +24,7 @@ from .errors import FailedError, LostError, ReadError, RunError, ScissorhandsErr
 from .evaluate import Scores
 from .evidence import from_tensors, to_tensors
 from .files import FULL, read_metadata, read_tensors, read_text, read_toml, require_regular, write_tensors, write_text
-from .metrics import METRICS, Evidence, Outputs, accuracy
+from .metrics import METRICS, Evidence, Outputs
 from .problem import Log
 from .progress import ABOUT, CHECKPOINTS, PART
 from .seals import (
@@ -382,6 +382,13 @@ def write_evidence(folder: Path, evidence: Evidence) -> None:
     first(lambda: write_tensors(folder / EVIDENCE, tensors, private=True, metadata=seal))
 
 
+_CHEAP = ("forget_accuracy", "retain_accuracy", "unseen_accuracy", "test_accuracy", "auc")
+
+
+def _computable(name: str, evidence: Evidence) -> bool:
+    return all(isinstance(evidence.get(need), Outputs) for need in METRICS[name].needs)
+
+
 def read_evidence(folder: Path) -> dict[str, Any]:
     """The evidence behind a run's scores; empty where none was kept. Refused where the two do not fit each other."""
     path = folder / EVIDENCE
@@ -392,8 +399,8 @@ def read_evidence(folder: Path) -> dict[str, Any]:
         raise RunError(f"{path} was changed after it was written, so it is not believed. Make the run again.")
     try:
         evidence = from_tensors(tensors)
-        said = {f"{name}_accuracy": one for name, one in evidence.items() if isinstance(one, Outputs)}
-        recomputed = {name: accuracy(one.logits, one.labels) for name, one in said.items()}
+        computed = {name: METRICS[name].compute for name in _CHEAP if _computable(name, evidence)}
+        recomputed = {name: compute(evidence) for name, compute in computed.items() if compute}
     except (ValueError, TypeError, RuntimeError, IndexError) as error:
         raise ReadError(f"{path} cannot be read: {error}") from None
     for name, value in recomputed.items():
