@@ -3,8 +3,10 @@
 import json
 import shutil
 import stat
+import subprocess
 import sys
-from collections.abc import Mapping
+import time
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -17,8 +19,9 @@ from forged import reseal
 from PIL import Image
 from safetensors.torch import load_file, save_file
 
-from scissorhands import models, runs
+from scissorhands import jobs, models, runs
 from scissorhands.audit import Audit
+from scissorhands.errors import RunError
 from scissorhands.metrics import METRICS
 
 TRAIN = "train --model small --model-set width=4 --data digits --set epochs=2 --set batch_size=64"
@@ -264,7 +267,9 @@ def test_probes_that_were_shown_other_numbers_of_records_are_not_compared(world:
     runs.write_result(seen.folder, replace(seen.result, examined={**seen.result.examined, "shots": 20}))
     runs.write_evidence(retrained.folder, {**runs.read_evidence(retrained.folder), "probe": few})
     runs.write_result(retrained.folder, replace(retrained.result, examined=seen.result.examined))
-    assert "probe" not in done("evaluate seen --against retrained").out.splitlines()[-1]
+    found = jobs.compare(runs.read(seen.folder), runs.read(retrained.folder)).result.scores.verdict
+    assert found
+    assert "probe" not in found.reason
 
 
 def test_a_run_without_evidence_is_looked_at_from_the_start(world: Path) -> None:
@@ -335,17 +340,84 @@ def test_a_model_that_was_changed_is_told_by_every_command_that_reads_its_run(wo
         refused(command, "model/model.safetensors was changed after the run was written")
 
 
-@pytest.mark.parametrize(("name", "value"), [("retain_accuracy", 99.99), ("auc", 0.51)])
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [("retain_accuracy", 99.99), ("auc", 0.51), ("mia", 47.11), ("tpr_1", 1.0), ("probe", 3.0), ("rmia_auc", 0.5)],
+)
 def test_scores_that_contradict_the_outputs_are_told_though_their_seal_fits(
     name: str, value: float, world: Path
 ) -> None:
-    path = world / "three" / "scores.json"
+    forge(world / "seen", lambda stored: stored["values"].update({name: value}))
+    for command in ("evaluate seen", "report seen -o page.html"):
+        refused(command, f"says {name} is {value:.2f}")
+
+
+@pytest.mark.parametrize("reference", [False, True])
+def test_a_verdict_that_does_not_follow_from_the_outputs_is_told_though_its_seal_fits(
+    reference: bool, world: Path
+) -> None:
+    if reference:
+        done("evaluate seen --against retrained")
+    forge(world / "seen", lambda stored: stored["verdict"].update(call="forgotten, and nothing else"))
+    for command in ("evaluate seen", "report seen -o page.html"):
+        refused(command, "has the verdict 'forgotten, and nothing else', and by evidence.safetensors it is")
+
+
+def test_scores_beside_a_reference_that_is_gone_are_not_refused(world: Path) -> None:
+    done("evaluate seen --against retrained")
+    shutil.rmtree(world / "retrained")
+    done("evaluate seen")
+    done("report seen -o page.html")
+
+
+def test_of_two_processes_that_evaluate_one_run_the_second_is_refused(world: Path) -> None:
+    command = ["evaluate", "three", "--level", "standard", "--set", "references=4", "--set", "relearn=10"]
+    first = subprocess.Popen([sys.executable, "-m", "scissorhands", *command], stderr=subprocess.PIPE, text=True)
+    while first.poll() is None and not is_locked(world / "three"):
+        time.sleep(0.01)
+    refused(" ".join(command), "three is being evaluated by another process.")
+    assert (first.communicate()[1].count("error"), first.returncode) == (0, 0)
+    assert {*runs.checked(world / "three").result.scores.values} >= ADDED
+
+
+@pytest.mark.parametrize("writes", [2, 3])  # the first is the lock
+def test_an_evaluation_that_is_killed_while_it_writes_can_be_repeated(
+    writes: int, world: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    left = iter(range(writes))
+
+    def killed(work: Callable[[], Any]) -> Any:
+        if next(left, None) is None:
+            raise KeyboardInterrupt
+        return write(work)
+
+    command = "evaluate seen --level standard --set references=2 --set shots=9 --set relearn=10"
+    with monkeypatch.context() as patch:
+        write = runs.first
+        patch.setattr(runs, "first", killed)
+        assert cli(command).code != 0
+    for one in ("report seen -o page.html", command, "evaluate seen"):
+        done(one)
+    assert runs.read(world / "seen").result.scores.verdict
+    assert runs.read(world / "seen").result.examined["shots"] == 9
+
+
+def is_locked(folder: Path) -> bool:
+    """Whether another process holds the lock of a run."""
+    try:
+        with runs.locked(folder):
+            return False
+    except RunError:
+        return True
+
+
+def forge(folder: Path, edit: Callable[[dict[str, Any]], None]) -> None:
+    """Edit the scores of a run and make its seal fit."""
+    path = folder / "scores.json"
     stored = json.loads(path.read_text())
-    stored["values"][name] = value
+    edit(stored)
     path.write_text(json.dumps(stored))
-    reseal(world / "three")
-    for command in ("evaluate three", "report three -o page.html"):
-        refused(command, f"says {name} is {value}")
+    reseal(folder)
 
 
 def test_code_that_a_run_names_does_not_run_unless_it_is_named(world: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -426,7 +426,7 @@ def test_evidence_that_was_edited_or_contradicts_the_scores_is_named(tmp_path: P
     assert runs.read_evidence(tmp_path / "out").keys() == {"unseen"}
     runs.write_evidence(tmp_path / "out", {"retain": said})
     with pytest.raises(RunError, match=r"says retain_accuracy is 99\.00, and by evidence\.safetensors it is 75\.00"):
-        runs.read_evidence(tmp_path / "out")
+        runs.checked(tmp_path / "out")
     runs.write_evidence(tmp_path / "out", {"unseen": said})
     path = tmp_path / "out" / "evidence.safetensors"
     content = path.read_bytes()

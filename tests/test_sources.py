@@ -754,19 +754,21 @@ def test_a_known_name_that_is_nowhere_here_is_asked_of_the_hub(tmp_path: Path, m
     load = datasets.load_dataset
     name = plain(tmp_path / "d", [0, 1])
 
-    def hub(*wanted: Any) -> Any:
-        asked.append(wanted)
+    def hub(*wanted: Any, revision: str | None) -> Any:
+        asked.append((*wanted, revision))
         return load(name)
 
     monkeypatch.setattr(datasets, "load_dataset", hub)
     monkeypatch.chdir(tmp_path)
     assert Source(name="svhn").load().train.labels.tolist() == [0, 1]
-    assert Source(name="someone/something").load().train.labels.tolist() == [0, 1]
-    assert asked == [("ufldl-stanford/svhn", "cropped_digits"), ("someone/something", None)]
+    for asked_for in ("someone/something", "someone/something@v1"):
+        assert Source(name=asked_for).load().train.labels.tolist() == [0, 1]
+    known = [("ufldl-stanford/svhn", "cropped_digits", None)]
+    assert asked == [*known, ("someone/something", None, None), ("someone/something", None, "v1")]
 
 
 def test_what_the_hub_answers_is_cut_to_one_line(monkeypatch: pytest.MonkeyPatch) -> None:
-    def broken(*_: Any) -> Any:
+    def broken(*_: Any, **__: Any) -> Any:
         raise ConnectionError("Couldn't reach the Hub\nTraceback\n  more")
 
     monkeypatch.setattr(datasets, "load_dataset", broken)
@@ -776,7 +778,7 @@ def test_what_the_hub_answers_is_cut_to_one_line(monkeypatch: pytest.MonkeyPatch
 
 
 def test_an_error_without_words_is_told_by_its_kind(monkeypatch: pytest.MonkeyPatch) -> None:
-    def broken(*_: Any) -> Any:
+    def broken(*_: Any, **__: Any) -> Any:
         raise NotImplementedError
 
     monkeypatch.setattr(datasets, "load_dataset", broken)

@@ -64,6 +64,9 @@ class Audit:
         scores, evidence = examine(exam, evidence, self.level, scores, log)
         if not drawn:
             scores = replace(scores, failed={**scores.failed, **self._draw(exam)})
+        # Whenever it is killed, what is stored follows from the evidence: first without what changes, then with it.
+        kept = replace(self._known()[0], verdict=None)
+        runs.write_result(self.run.folder, replace(self.run.result, scores=kept))
         runs.write_evidence(self.run.folder, evidence)
         runs.write_result(self.run.folder, replace(self.run.result, scores=scores, examined=self._settings()))
         return runs.read(self.run.folder)
@@ -76,7 +79,7 @@ class Audit:
 
     def _known(self) -> tuple[Scores, Evidence]:
         """The scores and the evidence that are there, but for what a changed setting makes stale."""
-        scores, evidence = self.run.result.scores, _evidence(self.run)
+        scores, evidence = self.run.result.scores, runs.with_reference(self.run)
         before, now = self.run.result.examined, self._settings()
         kept = {*still_good([*scores.values, *scores.failed, *evidence], before, now)}
         values = {name: value for name, value in scores.values.items() if name in kept}
@@ -148,13 +151,3 @@ class Audit:
             for name, sheet in sheets.items():
                 first(partial(sheet.save, work / f"{name}.png"))
         return {}
-
-
-def _evidence(run: Run) -> dict[str, Any]:
-    """What the run's scores were computed from, and the retrained model's, where it was compared with one."""
-    evidence = runs.read_evidence(run.folder)
-    there = run.folder / run.result.reference
-    other = bool(run.result.reference) and there.resolve() != run.folder.resolve()
-    if evidence and other and (retrained := runs.read_evidence(there)):
-        evidence["retrained"] = retrained
-    return evidence

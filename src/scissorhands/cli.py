@@ -487,7 +487,7 @@ def evaluate(
         raise click.UsageError("--set and --train are about what a level above quick trains: add --level standard.")
     if pictures and level == "quick":
         raise click.UsageError("--pictures are drawn at a level above quick: add --level standard.")
-    reference = runs.read(against) if against else None
+    reference = runs.checked(against) if against else None
     with TemporaryDirectory() as nowhere:
         if forget:
             if output is None and not dry_run:

@@ -63,7 +63,7 @@ class Data:
 class Source(Settings):
     """Which data, and how to read it."""
 
-    name: str = setting("digits", text, "a short name, a folder, or owner/name on the Hugging Face hub")
+    name: str = setting("digits", text, "a short name, a folder, or owner/name[@revision] on the Hugging Face hub")
     image: str = setting("", text, "the column that holds the images; found if there is one")
     label: str = setting("", text, "the column that holds the labels; found if there is one")
     test: str = setting("", text, "the split that holds the test records; found if it is called test or validation")
@@ -130,13 +130,15 @@ def _tables(name: str, known: Known, memory: float) -> Splits:
 
 
 def _hub(name: str, configuration: str | None) -> Splits:
+    """Download `owner/name` or `owner/name@revision`."""
     import datasets
 
     datasets.disable_progress_bars()
     logging.getLogger("datasets").setLevel(logging.ERROR)
     logging.getLogger("huggingface_hub").setLevel(logging.CRITICAL)  # it tells of every retry
+    repository, _, revision = name.partition("@")
     try:
-        tables = datasets.load_dataset(name, configuration)
+        tables = datasets.load_dataset(repository, configuration, revision=revision or None)
     except Exception as error:  # datasets raises a dozen kinds, none of them ours
         reason = next(iter(str(error).splitlines()), type(error).__name__)
         raise DataError(f"'{name}', on the hub or here, cannot be read as a data set: {reason}") from None

@@ -13,7 +13,7 @@ from typing import Any
 from .errors import RunError
 from .evidence import settings_behind
 from .metrics import DAMAGED, METRICS, noise_floor, widest
-from .runs import Run, is_run, scores_hash
+from .runs import Run, is_run, reference_unchanged
 
 TITLES = {name: metric.title for name, metric in METRICS.items()}
 MAIN = (
@@ -183,15 +183,10 @@ def _stale(runs: Sequence[Run]) -> list[str]:
     found = []
     for run in runs:
         reference = run.folder / run.result.reference
-        if run.result.reference_hash and is_run(reference):
-            try:
-                now = scores_hash(reference)
-            except RunError:
-                now = ""
-            if now != run.result.reference_hash:
-                ours, theirs = (quote(os.path.relpath(folder)) for folder in (run.folder, reference))
-                again = f"compare again: scissorhands evaluate {ours} --against {theirs}"
-                found.append(f"{ours} was compared with a reference that has changed since; {again}")
+        if run.result.reference_hash and is_run(reference) and not reference_unchanged(run):
+            ours, theirs = (quote(os.path.relpath(folder)) for folder in (run.folder, reference))
+            again = f"compare again: scissorhands evaluate {ours} --against {theirs}"
+            found.append(f"{ours} was compared with a reference that has changed since; {again}")
     return found
 
 
