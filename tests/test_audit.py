@@ -21,6 +21,7 @@ from safetensors.torch import load_file, save_file
 
 from scissorhands import jobs, models, runs
 from scissorhands.audit import Audit
+from scissorhands.distributed import first
 from scissorhands.errors import RunError
 from scissorhands.metrics import METRICS
 
@@ -372,11 +373,11 @@ def test_scores_beside_a_reference_that_is_gone_are_not_refused(world: Path) -> 
 
 def test_of_two_processes_that_evaluate_one_run_the_second_is_refused(world: Path) -> None:
     command = ["evaluate", "three", "--level", "standard", "--set", "references=4", "--set", "relearn=10"]
-    first = subprocess.Popen([sys.executable, "-m", "scissorhands", *command], stderr=subprocess.PIPE, text=True)
-    while first.poll() is None and not is_locked(world / "three"):
+    earlier = subprocess.Popen([sys.executable, "-m", "scissorhands", *command], stderr=subprocess.PIPE, text=True)
+    while earlier.poll() is None and not is_locked(world / "three"):
         time.sleep(0.01)
     refused(" ".join(command), "three is being evaluated by another process.")
-    assert (first.communicate()[1].count("error"), first.returncode) == (0, 0)
+    assert (earlier.communicate()[1].count("error"), earlier.returncode) == (0, 0)
     assert {*runs.checked(world / "three").result.scores.values} >= ADDED
 
 
@@ -389,12 +390,11 @@ def test_an_evaluation_that_is_killed_while_it_writes_can_be_repeated(
     def killed(work: Callable[[], Any]) -> Any:
         if next(left, None) is None:
             raise KeyboardInterrupt
-        return write(work)
+        return first(work)
 
     command = "evaluate seen --level standard --set references=2 --set shots=9 --set relearn=10"
     with monkeypatch.context() as patch:
-        write = runs.first
-        patch.setattr(runs, "first", killed)
+        patch.setattr("scissorhands.runs.first", killed)
         assert cli(command).code != 0
     for one in ("report seen -o page.html", command, "evaluate seen"):
         done(one)
