@@ -15,11 +15,11 @@ from typing import Any
 import torch
 
 import scissorhands as sh
-from scissorhands.bench import DEMO
-from scissorhands.data import held_out
-from scissorhands.models import create
+from scissorhands.bench.classification import DEMO
+from scissorhands.bench.recipe import Recipe
+from scissorhands.data.split import held_out
 from scissorhands.randomness import seeded
-from scissorhands.recipe import Recipe
+from scissorhands.tasks.classification.models import create
 
 SEEDS = (10, 11, 12)
 FORGET = "class:8"

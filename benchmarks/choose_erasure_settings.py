@@ -19,11 +19,13 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from scissorhands.diffusion import demo, drawing, measures, small
-from scissorhands.diffusion import pipeline as pipelines
-from scissorhands.diffusion.erase import Erasure, freed, method_named, posed
+from scissorhands.bench import diffusion_demo as demo
+from scissorhands.data.forget import Forget
 from scissorhands.errors import ScissorhandsError
-from scissorhands.forget import Forget
+from scissorhands.runs.diffusion import drawing
+from scissorhands.runs.diffusion.erase import Erasure, freed, method_named, posed
+from scissorhands.tasks.diffusion import measures, small
+from scissorhands.tasks.diffusion import pipeline as pipelines
 
 ORIGINAL, FIRST_SEED, PER_PROMPT = 10, 50_000, 20
 CASES = ((0, 20), (2, 22), (5, 25), (8, 28), (9, 29))  # digits and seeds

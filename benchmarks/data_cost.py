@@ -8,9 +8,9 @@ from typing import Any
 
 from timing import problem, quick, report
 
-from scissorhands.images import augmentation
-from scissorhands.networks import resnet18
-from scissorhands.train import Training
+from scissorhands.data.images import augmentation
+from scissorhands.methods.descent import Training
+from scissorhands.tasks.classification.networks import resnet18
 
 
 def main() -> None:

@@ -18,8 +18,8 @@ from torch import nn
 from torch.utils.data import TensorDataset
 
 import scissorhands as sh
-from scissorhands.evaluate import accuracies
-from scissorhands.sources import Source
+from scissorhands.data.sources import Source
+from scissorhands.evaluation.evaluate import accuracies
 
 SEEDS = (0, 1, 2)
 FORGET = ("random:10%", "random:50%", "class:3")

@@ -7,10 +7,10 @@ import torch
 from timing import median, quick, report, seconds
 
 import scissorhands as sh
-from scissorhands.modes import evaluating
-from scissorhands.networks import resnet18
-from scissorhands.problem import on_device
-from scissorhands.records import Stored
+from scissorhands.data.problem import on_device
+from scissorhands.data.records import Stored
+from scissorhands.methods.modes import evaluating
+from scissorhands.tasks.classification.networks import resnet18
 
 
 def main() -> None:

@@ -27,9 +27,9 @@ from torch import Tensor, nn
 
 import scissorhands as sh
 from scissorhands.cost import Cost, measured
-from scissorhands.evaluate import examine, outputs
-from scissorhands.exam import Exam
-from scissorhands.records import Batch, Part, Records
+from scissorhands.data.records import Batch, Part, Records
+from scissorhands.evaluation.evaluate import examine, outputs
+from scissorhands.evaluation.exam import Exam
 
 Stages = dict[str, Cost]
 THOUSAND = 1000

@@ -21,10 +21,10 @@ from timing import quick, report, step_times
 
 import scissorhands as sh
 from scissorhands.cost import measured
-from scissorhands.diffusion.denoising import Denoising
-from scissorhands.problem import Log
-from scissorhands.records import Part, Stored
-from scissorhands.train import descend
+from scissorhands.data.problem import Log
+from scissorhands.data.records import Part, Stored
+from scissorhands.methods.descent import descend
+from scissorhands.tasks.diffusion.denoising import Denoising
 
 STEPS = 3
 CPU = torch.device("cpu")

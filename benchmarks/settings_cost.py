@@ -22,7 +22,7 @@ import torch.nn.functional as F
 from timing import median, quick, report, seconds
 from torch import Tensor, nn
 
-from scissorhands.networks import resnet18
+from scissorhands.tasks.classification.networks import resnet18
 
 BATCH = 256
 

@@ -22,11 +22,11 @@ from timing import quick, report
 from torch import Tensor, nn
 
 import scissorhands as sh
-from scissorhands import models
 from scissorhands.cost import Cost, measured
+from scissorhands.data.records import Part, Stored
 from scissorhands.distributed import leave, rank, started, state
-from scissorhands.progress import Loop, Progress
-from scissorhands.records import Part, Stored
+from scissorhands.distributed.checkpoint import Loop, Progress
+from scissorhands.tasks.classification import models
 
 FACTORY = "shard_memory:tower"
 STAGES = ("load", "trim", "repair", "save")

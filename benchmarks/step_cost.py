@@ -9,9 +9,9 @@ turns, so that a busy moment hits both.
 from timing import median, problem, quick, report, step_times
 
 import scissorhands as sh
-from scissorhands.networks import resnet18
-from scissorhands.problem import Log
-from scissorhands.train import descend
+from scissorhands.data.problem import Log
+from scissorhands.methods.descent import descend
+from scissorhands.tasks.classification.networks import resnet18
 
 SETTINGS = {"epochs": 1, "lr": 1e-4, "momentum": 0.9, "weight_decay": 5e-4}
 

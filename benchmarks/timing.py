@@ -11,8 +11,8 @@ from typing import Any
 import torch
 
 import scissorhands as sh
-from scissorhands.problem import Log
-from scissorhands.records import Part, Stored
+from scissorhands.data.problem import Log
+from scissorhands.data.records import Part, Stored
 
 
 def quick(description: str | None) -> bool:

@@ -13,7 +13,7 @@ import torch
 from timing import quick, report, seconds
 
 from scissorhands.cost import measured
-from scissorhands.saliency import top_share
+from scissorhands.methods.saliency import top_share
 
 SHARE = 0.005
 

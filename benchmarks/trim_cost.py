@@ -8,10 +8,10 @@ import copy
 from timing import median, problem, quick, report, seconds
 
 import scissorhands as sh
-from scissorhands.modes import evaluating
-from scissorhands.networks import resnet18
-from scissorhands.problem import trainable
-from scissorhands.saliency import gradients
+from scissorhands.methods.modes import evaluating
+from scissorhands.methods.parameters import trainable
+from scissorhands.methods.saliency import gradients
+from scissorhands.tasks.classification.networks import resnet18
 
 
 def main() -> None:

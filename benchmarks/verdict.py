@@ -19,15 +19,15 @@ from typing import Any
 import torch
 
 import scissorhands as sh
-from scissorhands.data import held_out
-from scissorhands.evaluate import outputs
-from scissorhands.labels import Relabelled
+from scissorhands.data.labels import Relabelled
+from scissorhands.data.records import Part, Records
+from scissorhands.data.split import held_out
+from scissorhands.evaluation.evaluate import outputs
+from scissorhands.evaluation.reference_models import Teacher
+from scissorhands.methods.descent import Training
 from scissorhands.metrics import CALLS, verdict
-from scissorhands.models import create
 from scissorhands.randomness import generator
-from scissorhands.records import Part, Records
-from scissorhands.teacher import Teacher
-from scissorhands.train import Training
+from scissorhands.tasks.classification.models import create
 
 HOLDOUT = 0.2
 TRAINING = Training(epochs=30, lr=0.05, batch_size=64)

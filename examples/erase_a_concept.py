@@ -8,12 +8,13 @@ from pathlib import Path
 
 import torch
 
-from scissorhands.diffusion import drawing, pipeline
-from scissorhands.diffusion.drawing import Drawing
-from scissorhands.diffusion.erase import Erasure, erase
-from scissorhands.diffusion.measures import grid
-from scissorhands.forget import Forget
-from scissorhands.jobs import Place
+from scissorhands.data.forget import Forget
+from scissorhands.runs.diffusion import drawing
+from scissorhands.runs.diffusion.drawing import Drawing
+from scissorhands.runs.diffusion.erase import Erasure, erase
+from scissorhands.runs.jobs import Place
+from scissorhands.tasks.diffusion import pipeline
+from scissorhands.tasks.diffusion.measures import grid
 
 SETTINGS = {"trim": 0.005, "balance": 0.1, "lr": 1e-5, "epochs": 1, "batch_size": 4, "weight_decay": 0.0}
 

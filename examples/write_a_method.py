@@ -17,11 +17,12 @@ import torch
 from torch import nn
 
 import scissorhands as sh
+from scissorhands.data.problem import Log, ignore
 from scissorhands.distributed import add_
-from scissorhands.problem import Log, ignore, trainable
+from scissorhands.methods.descent import descend
+from scissorhands.methods.parameters import trainable
 from scissorhands.randomness import generator
 from scissorhands.settings import at_least_one, count, non_negative, positive, setting
-from scissorhands.train import descend
 
 
 @dataclass(frozen=True, kw_only=True)

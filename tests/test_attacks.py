@@ -9,11 +9,11 @@ import torch
 from torch import nn
 
 import scissorhands as sh
-from scissorhands.exam import Evaluation
+from scissorhands.data.records import Part, Stored
+from scissorhands.evaluation.exam import Evaluation
+from scissorhands.methods.descent import Training
 from scissorhands.metrics import CALLS
-from scissorhands.networks import Normalise, small
-from scissorhands.records import Part, Stored
-from scissorhands.train import Training
+from scissorhands.tasks.classification.networks import Normalise, small
 
 UNDER, OVER, DAMAGED, SAME, UNKNOWN = CALLS
 

@@ -19,11 +19,13 @@ from forged import reseal
 from PIL import Image
 from safetensors.torch import load_file, save_file
 
-from scissorhands import jobs, models, runs
-from scissorhands.audit import Audit
+from scissorhands import runs
 from scissorhands.distributed import first
 from scissorhands.errors import RunError
 from scissorhands.metrics import METRICS
+from scissorhands.runs import jobs
+from scissorhands.runs.audit import Audit
+from scissorhands.tasks.classification import models
 
 TRAIN = "train --model small --model-set width=4 --data digits --set epochs=2 --set batch_size=64"
 QUICK = "--method finetune --set epochs=1"
@@ -624,7 +626,7 @@ def test_an_interrupted_look_is_answered_in_one_line(world: Path, monkeypatch: p
     def stop(*_: Any, **__: Any) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("scissorhands.residue.relearn", stop)
+    monkeypatch.setattr("scissorhands.evaluation.probes.relearn", stop)
     before = tree(world)
     answer = cli(f"evaluate three {STANDARD}")
     assert answer.code == 130
@@ -636,7 +638,7 @@ def test_a_quick_score_stays_when_the_deeper_look_breaks_off(world: Path, monkey
     def stop(*_: Any, **__: Any) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("scissorhands.residue.relearn", stop)
+    monkeypatch.setattr("scissorhands.evaluation.probes.relearn", stop)
     assert cli(f"evaluate trained --forget class:3 {STANDARD} -o scored").code == 130
     assert "forget_accuracy" in json.loads((world / "scored" / "scores.json").read_text())["values"]
     assert "probe" not in runs.read(world / "scored").result.scores.values

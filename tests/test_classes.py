@@ -2,8 +2,8 @@
 
 import pytest
 
-from scissorhands.classes import numbers
 from scissorhands.errors import DataError, ScissorhandsError, SettingError
+from scissorhands.tasks.classification.classes import numbers
 
 
 @pytest.mark.parametrize(

@@ -17,16 +17,17 @@ import pytest
 import torch
 from commands import cli, done
 
-from scissorhands import models, runs
-from scissorhands.cli import _stop
-from scissorhands.data import held_out
-from scissorhands.diffusion.esd import ErasedDiffusion
-from scissorhands.evaluate import Scores
+from scissorhands import runs
+from scissorhands.cli.main import _stop
+from scissorhands.data.sources import Source
+from scissorhands.data.split import held_out
+from scissorhands.evaluation.evaluate import Scores
 from scissorhands.methods import METHODS
 from scissorhands.metrics import GAP_OVER
-from scissorhands.models import Blueprint
 from scissorhands.runs import Result
-from scissorhands.sources import Source
+from scissorhands.tasks.classification import models
+from scissorhands.tasks.classification.models import Blueprint
+from scissorhands.tasks.diffusion.esd import ErasedDiffusion
 
 TRAIN = "train --model small --model-set width=4 --data digits --set epochs=2 --set batch_size=64"
 QUICK = "--method finetune --set epochs=1"

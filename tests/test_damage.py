@@ -11,10 +11,10 @@ import torch
 from torch import Tensor, nn
 
 import scissorhands as sh
-from scissorhands.damage import damage, guesses, mean_loss
-from scissorhands.evaluate import accuracies
-from scissorhands.problem import cross_entropy
-from scissorhands.projection import bounded, guard, inner
+from scissorhands.data.problem import cross_entropy
+from scissorhands.evaluation.evaluate import accuracies
+from scissorhands.methods.damage import damage, guesses, mean_loss
+from scissorhands.methods.projection import bounded, guard, inner
 
 Case = tuple[nn.Module, sh.Split]
 

@@ -8,12 +8,12 @@ import pytest
 import torch
 from torch.utils.data import TensorDataset, random_split
 
-from scissorhands.data import Split, held_out, split
+from scissorhands.data.forget import Forget
+from scissorhands.data.labels import Relabelled
+from scissorhands.data.records import Foreign, Part, Stored
+from scissorhands.data.sources import Source
+from scissorhands.data.split import Split, held_out, split
 from scissorhands.errors import DataError
-from scissorhands.forget import Forget
-from scissorhands.labels import Relabelled
-from scissorhands.records import Foreign, Part, Stored
-from scissorhands.sources import Source
 
 
 def records(count: int, classes: int = 4, first: int = 0) -> Stored:

@@ -6,9 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from scissorhands.bench import demo
+from scissorhands.bench.classification import demo
+from scissorhands.bench.recipe import PAPER
 from scissorhands.errors import RunError
-from scissorhands.recipe import PAPER, require_earlier
+from scissorhands.runs.claims import require_earlier
 
 METRICS = {"forget_accuracy", "retain_accuracy", "test_accuracy", "mia", "avg_gap", "rte", "memory_mib"}
 

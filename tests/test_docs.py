@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from scissorhands.docs import PAGES
+from scissorhands.cli.docs import PAGES
 
 DOCS = Path(__file__).parents[1] / "docs"
 

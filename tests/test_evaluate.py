@@ -11,9 +11,9 @@ from torch.utils.data import TensorDataset
 
 import scissorhands as sh
 from scissorhands.errors import ModelError, NoReferenceError
-from scissorhands.evaluate import judge, outputs
+from scissorhands.evaluation.evaluate import judge, outputs
+from scissorhands.evaluation.predict import predict
 from scissorhands.metrics import METRICS, Evidence, Outputs, called_non_members
-from scissorhands.predict import predict
 
 
 def test_scores_are_those_of_sklearn_and_counted(build: Callable[[], nn.Module], split: sh.Split) -> None:

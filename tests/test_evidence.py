@@ -14,10 +14,13 @@ from torch import Tensor, nn
 from torch.utils.data import TensorDataset
 
 import scissorhands as sh
-from scissorhands import evidence, residue, runs
+from scissorhands import runs
+from scissorhands.data.records import Stored
 from scissorhands.errors import SettingError
-from scissorhands.evaluate import Scores
-from scissorhands.evidence import (
+from scissorhands.evaluation import evidence
+from scissorhands.evaluation import probes as residue
+from scissorhands.evaluation.evaluate import Scores
+from scissorhands.evaluation.evidence import (
     GATHERERS,
     computable,
     due,
@@ -28,13 +31,12 @@ from scissorhands.evidence import (
     to_tensors,
     wanted,
 )
-from scissorhands.exam import Evaluation, Exam
+from scissorhands.evaluation.exam import Evaluation, Exam
+from scissorhands.evaluation.reference_models import Teacher
 from scissorhands.files import cache as private_cache
+from scissorhands.methods.descent import Training
 from scissorhands.metrics import METRICS, Outputs
-from scissorhands.records import Stored
 from scissorhands.runs import Result
-from scissorhands.teacher import Teacher
-from scissorhands.train import Training
 
 TRAINING = Training(epochs=2, lr=0.05, batch_size=16)
 FEW = Evaluation(references=2, shadows=3, shots=2, relearn=3)

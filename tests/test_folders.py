@@ -11,9 +11,9 @@ import datasets
 import pytest
 from commands import cli
 
+from scissorhands.data.forget import Forget
+from scissorhands.data.sources import Data, Source
 from scissorhands.errors import DataError, FailedError
-from scissorhands.forget import Forget
-from scissorhands.sources import Data, Source
 
 SPLIT = "Lay images out as FOLDER/train/CLASS/image and FOLDER/test/CLASS/image"
 

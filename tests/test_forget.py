@@ -7,9 +7,9 @@ import pytest
 import torch
 from torch import Tensor
 
+from scissorhands.data.forget import Forget
+from scissorhands.data.records import Stored
 from scissorhands.errors import DataError
-from scissorhands.forget import Forget
-from scissorhands.records import Stored
 
 CLASSES = ("ant", "bee", "cat", "dog")
 EVERYONE = torch.arange(40)

@@ -9,11 +9,11 @@ import torch.nn.functional as F
 from PIL import Image
 from torch import Tensor, nn
 
+from scissorhands.data.records import Part, Stored
 from scissorhands.errors import DataError, ModelError
-from scissorhands.gradcam import looked_at, pictures, sheet
-from scissorhands.huggingface import HuggingFaceClassifier
-from scissorhands.networks import Block, SmallNet, resnet18, small
-from scissorhands.records import Part, Stored
+from scissorhands.tasks.classification.gradcam import looked_at, pictures, sheet
+from scissorhands.tasks.classification.huggingface import HuggingFaceClassifier
+from scissorhands.tasks.classification.networks import Block, SmallNet, resnet18, small
 
 GAP = 6
 

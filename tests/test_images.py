@@ -15,10 +15,10 @@ import torch
 from PIL import Image
 from torch import Tensor
 
+from scissorhands.data.images import augmentation, crop, decode, flip, refusing_bombs
+from scissorhands.data.records import Augment
 from scissorhands.errors import DataError
-from scissorhands.images import augmentation, crop, decode, flip, refusing_bombs
 from scissorhands.randomness import generator
-from scissorhands.records import Augment
 
 COLOURED = np.random.default_rng(0).integers(0, 256, (4, 6, 3), dtype=np.uint8)
 GREY = COLOURED[..., 0].copy()

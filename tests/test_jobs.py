@@ -15,18 +15,19 @@ from forged import reseal
 from safetensors.torch import load_file
 from torch import nn
 
-from scissorhands import jobs, models, runs
-from scissorhands.data import held_out, split
+from scissorhands import runs
+from scissorhands.data.forget import Forget
+from scissorhands.data.problem import Log, Problem, ignore
+from scissorhands.data.sources import Source
+from scissorhands.data.split import held_out, split
 from scissorhands.errors import DataError, FailedError, ModelError, NoReferenceError, RunError, SettingError
-from scissorhands.evaluate import Scores, evaluate
-from scissorhands.forget import Forget
-from scissorhands.jobs import Place, Request, Subject
+from scissorhands.evaluation.evaluate import Scores, evaluate
 from scissorhands.methods import METHODS, Method
+from scissorhands.methods.descent import Training
 from scissorhands.metrics import GAP_OVER
-from scissorhands.problem import Log, Problem, ignore
-from scissorhands.runs import Result, Run
-from scissorhands.sources import Source
-from scissorhands.train import Training
+from scissorhands.runs import Result, Run, jobs
+from scissorhands.runs.jobs import Place, Request, Subject
+from scissorhands.tasks.classification import models
 
 TRAINING = Training(epochs=2, batch_size=64, schedule="constant")
 QUICK = {"epochs": 1, "batch_size": 512}

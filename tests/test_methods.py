@@ -10,12 +10,12 @@ from torch import Tensor, nn
 from torch.utils.data import TensorDataset
 
 import scissorhands as sh
+from scissorhands.data.labels import Relabelled, random_labels
+from scissorhands.data.problem import cross_entropy
+from scissorhands.data.records import Batch, Part, Stored
 from scissorhands.errors import ModelError
-from scissorhands.labels import Relabelled, random_labels
 from scissorhands.methods.boundary import head_of, nearest_wrong, widened
-from scissorhands.problem import cross_entropy
-from scissorhands.records import Batch, Part, Stored
-from scissorhands.saliency import mean_gradient
+from scissorhands.methods.saliency import mean_gradient
 
 PLAIN: dict[str, Any] = {"momentum": 0.0, "weight_decay": 0.0, "batch_size": 1000}
 

@@ -19,16 +19,19 @@ from transformers import (
     ViTForImageClassification,
 )
 
-from scissorhands import Retrain, huggingface, jobs, models, split
+from scissorhands import Retrain, split
+from scissorhands.data.forget import Forget
+from scissorhands.data.records import Stored
+from scissorhands.data.sources import Source
 from scissorhands.errors import ModelError
-from scissorhands.forget import Forget
-from scissorhands.huggingface import HuggingFaceClassifier
-from scissorhands.jobs import Place, Request, Subject
-from scissorhands.models import Blueprint
-from scissorhands.modes import evaluating
-from scissorhands.networks import NETWORKS, Normalise
-from scissorhands.records import Stored
-from scissorhands.sources import Source
+from scissorhands.evaluation.predict import require_fit
+from scissorhands.methods.modes import evaluating
+from scissorhands.runs import jobs
+from scissorhands.runs.jobs import Place, Request, Subject
+from scissorhands.tasks.classification import huggingface, models
+from scissorhands.tasks.classification.huggingface import HuggingFaceClassifier
+from scissorhands.tasks.classification.models import Blueprint
+from scissorhands.tasks.classification.networks import NETWORKS, Normalise
 
 CLASSES = tuple("abc")
 PREPROCESSING = {"image_mean": [0.5, 0.4, 0.3], "image_std": [0.5, 0.2, 0.25], "size": {"height": 16, "width": 16}}
@@ -364,23 +367,23 @@ def test_a_model_that_does_not_fit_the_data_is_refused(model: nn.Module, says: s
     inputs = images().float() if not isinstance(model, nn.LSTM) else images().float()[:, 0]
     data = Stored(inputs, torch.arange(6) % 3, classes=CLASSES)
     with pytest.raises(ModelError, match=says) as raised:
-        models.require_fit(model, data)
+        require_fit(model, data)
     assert "\n" not in str(raised.value)
 
 
 def test_a_model_that_fits_is_left_as_it_was() -> None:
     model, _ = models.create("resnet18", records(), {"width": 1})
     before = {name: value.clone() for name, value in model.state_dict().items()}
-    models.require_fit(model, records())
+    require_fit(model, records())
     assert model.training
     assert all(torch.equal(value, before[name]) for name, value in model.state_dict().items())
 
 
 def test_labels_without_names_need_outputs_for_the_highest() -> None:
     data = Stored(images().float(), torch.tensor([0, 0, 0, 0, 0, 4]))
-    models.require_fit(nn.Sequential(nn.Flatten(), nn.Linear(64, 9)), data)
+    require_fit(nn.Sequential(nn.Flatten(), nn.Linear(64, 9)), data)
     with pytest.raises(ModelError, match="has 4 outputs, but the data has labels up to 4"):
-        models.require_fit(nn.Sequential(nn.Flatten(), nn.Linear(64, 4)), data)
+        require_fit(nn.Sequential(nn.Flatten(), nn.Linear(64, 4)), data)
 
 
 # Hugging Face

@@ -13,8 +13,9 @@ from PIL import Image
 from torch import nn
 from transformers import ResNetConfig, ResNetForImageClassification
 
-from scissorhands import models, runs
-from scissorhands.models import Blueprint
+from scissorhands import runs
+from scissorhands.tasks.classification import models
+from scissorhands.tasks.classification.models import Blueprint
 
 NAMES = ("airplane", "frog", "ship", "truck")  # as folders are sorted
 ORDER = ("truck", "ship", "frog", "airplane")  # as the model knows them

@@ -16,13 +16,14 @@ from safetensors.torch import load_file, save_file
 from torch import nn
 from transformers import ViTConfig, ViTForImageClassification
 
-from scissorhands import huggingface, models, runs
-from scissorhands.diffusion.judging import Judging
+from scissorhands import runs
+from scissorhands.data.records import Stored
 from scissorhands.errors import ModelError
-from scissorhands.jobs import Subject
-from scissorhands.models import Blueprint
-from scissorhands.pretrained import is_inside
-from scissorhands.records import Stored
+from scissorhands.runs.diffusion.judging import Judging
+from scissorhands.runs.jobs import Subject
+from scissorhands.tasks.classification import huggingface, models
+from scissorhands.tasks.classification.models import Blueprint
+from scissorhands.tasks.pretrained import is_inside
 
 COMMIT, OLDER = "1" * 40, "2" * 40
 PREPROCESSING = {"image_mean": [0.5] * 3, "image_std": [0.5] * 3, "size": {"height": 16, "width": 16}}
@@ -357,4 +358,4 @@ def test_a_pretrained_classifier_to_start_from_must_be_finite(folder: Path, tmp_
     weights["classifier.bias"][0] = math.nan
     save_file(weights, bad / "model.safetensors", metadata={"format": "pt"})
     with pytest.raises(ModelError, match="holds NaN or infinity"):
-        huggingface.restart(model, str(bad))
+        model.restart(str(bad))

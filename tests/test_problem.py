@@ -8,8 +8,8 @@ from torch import nn
 
 import scissorhands as sh
 from scissorhands.errors import ModelError, SettingError
-from scissorhands.modes import evaluating, still_statistics, training
-from scissorhands.problem import select, trainable
+from scissorhands.methods.modes import evaluating, still_statistics, training
+from scissorhands.methods.parameters import select, trainable
 
 
 def test_a_problem_holds_no_test_data(split: sh.Split) -> None:

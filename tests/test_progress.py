@@ -22,16 +22,17 @@ from torch import Tensor, nn
 from torch.utils.data import Dataset, TensorDataset
 
 import scissorhands as sh
-from scissorhands import files, progress, randomness
+from scissorhands import files, randomness
+from scissorhands.data.images import augmentation
+from scissorhands.data.problem import Log, ignore
+from scissorhands.distributed import checkpoint as progress
 from scissorhands.distributed import state
+from scissorhands.distributed.checkpoint import ABOUT, Loop, Progress
 from scissorhands.errors import RunError, StoppedError
-from scissorhands.images import augmentation
 from scissorhands.methods import METHODS
-from scissorhands.problem import Log, ignore
-from scissorhands.progress import ABOUT, Loop, Progress
+from scissorhands.methods.descent import Descent, descend
 from scissorhands.runs import Journal
 from scissorhands.settings import count, setting
-from scissorhands.train import Descent, descend
 
 Listen = Callable[[Mapping[str, Any]], None]
 

@@ -6,7 +6,7 @@ import torch
 from scipy.optimize import minimize
 from torch import Tensor
 
-from scissorhands.projection import guard, inner, overlap, subtract_
+from scissorhands.methods.projection import guard, inner, overlap, subtract_
 
 
 def pieces(vector: Tensor) -> list[Tensor]:

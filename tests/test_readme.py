@@ -18,7 +18,7 @@ import torch
 from PIL import Image
 
 import scissorhands as sh
-from scissorhands.evaluate import accuracies
+from scissorhands.evaluation.evaluate import accuracies
 
 ROOT = Path(__file__).parents[1]
 README = (ROOT / "README.md").read_text()

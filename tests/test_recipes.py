@@ -12,17 +12,17 @@ import pytest
 from commands import cli
 from transformers import ResNetConfig, ResNetForImageClassification
 
-from scissorhands import cli as commands
-from scissorhands.bench import DEMO, bench
-from scissorhands.diffusion.experiment import is_one
+from scissorhands.bench.classification import DEMO, bench
+from scissorhands.bench.diffusion import is_one
+from scissorhands.bench.recipe import PAPER, Recipe
+from scissorhands.cli.main import group
+from scissorhands.data.sources import KNOWN, Source
 from scissorhands.errors import DataError, ReadError, RunError, SettingError, WriteError
-from scissorhands.huggingface import HuggingFaceClassifier
 from scissorhands.methods import METHODS
-from scissorhands.networks import NETWORKS
-from scissorhands.problem import select
-from scissorhands.recipe import PAPER, Recipe
-from scissorhands.sources import KNOWN, Source
-from scissorhands.train import Training
+from scissorhands.methods.descent import Training
+from scissorhands.methods.parameters import select
+from scissorhands.tasks.classification.huggingface import HuggingFaceClassifier
+from scissorhands.tasks.classification.networks import NETWORKS
 
 ALL = sorted((Path(__file__).parents[1] / "recipes").glob("*.toml"))
 RECIPES = [path for path in ALL if not is_one(path)]  # those about pipelines have tests of their own
@@ -192,7 +192,7 @@ def test_code_that_a_recipe_names_runs_if_the_user_names_it_too(
 
 
 def test_a_recipe_holds_out_as_much_as_training_does(tmp_path: Path) -> None:
-    (option,) = (one for one in commands.group.commands["train"].params if one.name == "holdout")
+    (option,) = (one for one in group.commands["train"].params if one.name == "holdout")
     assert Recipe.read(written(tmp_path, SMALL)).holdout == option.default == 0.1
 
 

@@ -10,8 +10,8 @@ from PIL import Image
 from torch import Tensor
 from torch.utils.data import Dataset, IterableDataset, TensorDataset
 
+from scissorhands.data.records import Foreign, Joined, Part, Stored, as_records, same
 from scissorhands.errors import DataError
-from scissorhands.records import Foreign, Joined, Part, Stored, as_records, same
 
 
 class Pairs(Dataset[Any]):

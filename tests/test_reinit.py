@@ -6,10 +6,10 @@ import pytest
 import torch
 from torch import nn
 
+from scissorhands.data.sources import Source
 from scissorhands.errors import ModelError
-from scissorhands.models import create
-from scissorhands.reinit import INITS, reinitialise, reset, without_norms
-from scissorhands.sources import Source
+from scissorhands.methods.reinit import INITS, reinitialise, reset, without_norms
+from scissorhands.tasks.classification.models import create
 
 
 def net() -> nn.Module:

@@ -11,11 +11,13 @@ from commands import cli, done
 from forged import reseal
 from PIL import Image
 
-from scissorhands import jobs, report, runs
-from scissorhands.bench import bench
-from scissorhands.recipe import Recipe
+from scissorhands import runs
+from scissorhands.bench.classification import bench
+from scissorhands.bench.recipe import Recipe
+from scissorhands.report import page as report
+from scissorhands.report.table import tabulate
+from scissorhands.runs import jobs
 from scissorhands.settings import to_toml
-from scissorhands.table import tabulate
 
 RECIPE = """data = "digits"
 model = "small"

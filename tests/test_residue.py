@@ -14,11 +14,11 @@ from torch import Tensor, nn
 from torch.utils.data import TensorDataset
 
 import scissorhands as sh
-from scissorhands import residue
+from scissorhands.data.records import Part, Stored
 from scissorhands.errors import ModelError
+from scissorhands.evaluation import probes as residue
+from scissorhands.evaluation.predict import predict
 from scissorhands.metrics import accuracy
-from scissorhands.predict import predict
-from scissorhands.records import Part, Stored
 
 Look = Callable[[nn.Module, sh.Problem, Part], Any]
 

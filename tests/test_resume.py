@@ -18,8 +18,9 @@ from forged import reseal
 from nursery import Child, Fault, Finished, Nursery, environment, moments
 from safetensors.torch import load_file, save_file
 
-from scissorhands import progress, runs
-from scissorhands.progress import ABOUT
+from scissorhands import runs
+from scissorhands.distributed import checkpoint as progress
+from scissorhands.distributed.checkpoint import ABOUT
 
 TRAIN = "train --data digits --set epochs=2 --set batch_size=64"
 SMALL = "--model small --model-set width=4"

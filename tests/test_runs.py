@@ -12,11 +12,11 @@ from typing import Any
 import pytest
 import torch
 
-from scissorhands import runs, seals
+from scissorhands import runs
 from scissorhands.errors import FailedError, RunError
-from scissorhands.evaluate import Scores
+from scissorhands.evaluation.evaluate import Scores
 from scissorhands.metrics import Outputs
-from scissorhands.runs import Result
+from scissorhands.runs import Result, seals
 
 VALUES = {"forget_accuracy": 40.0, "retain_accuracy": 99.0, "test_accuracy": 95.0, "mia": 60.0}
 REFERENCE = {"forget_accuracy": 44.0, "retain_accuracy": 100.0, "test_accuracy": 94.0, "mia": 58.0}

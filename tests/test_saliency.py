@@ -9,10 +9,10 @@ from hypothesis import strategies as st
 from torch import Tensor, nn
 
 import scissorhands as sh
+from scissorhands.data.problem import cross_entropy
+from scissorhands.data.records import Batch, Part
 from scissorhands.errors import ModelError
-from scissorhands.problem import cross_entropy
-from scissorhands.records import Batch, Part
-from scissorhands.saliency import SALIENCY, connection, top_share
+from scissorhands.methods.saliency import SALIENCY, connection, top_share
 
 
 def double(model: nn.Module, batch: Batch) -> Tensor:

@@ -18,14 +18,15 @@ from PIL import Image
 from safetensors.torch import load_file, save_file
 from torch import Tensor
 
-from scissorhands import files, sources
-from scissorhands.data import split
+from scissorhands import files
+from scissorhands.data import sources
+from scissorhands.data.forget import Forget
+from scissorhands.data.images import crop, flip
+from scissorhands.data.records import Records, Stored
+from scissorhands.data.sources import Data, Source, Streamed
+from scissorhands.data.split import split
 from scissorhands.errors import DataError, SettingError
-from scissorhands.forget import Forget
-from scissorhands.images import crop, flip
 from scissorhands.randomness import generator
-from scissorhands.records import Records, Stored
-from scissorhands.sources import Data, Source, Streamed
 
 REAL = os.environ.get("SCISSORHANDS_DATA", "")
 CIFAR10 = ("airplane", "automobile", "bird", "cat", "deer", "dog", "frog", "horse", "ship", "truck")

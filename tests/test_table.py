@@ -8,10 +8,10 @@ from typing import Any
 import pytest
 
 from scissorhands.errors import RunError
-from scissorhands.evaluate import Scores
+from scissorhands.evaluation.evaluate import Scores
 from scissorhands.metrics import Verdict
+from scissorhands.report.table import TITLES, Row, tabulate
 from scissorhands.runs import Result, Run
-from scissorhands.table import TITLES, Row, tabulate
 
 VALUES = {"forget_accuracy": 40.0, "retain_accuracy": 99.0, "test_accuracy": 95.0, "mia": 60.0}
 

@@ -3,7 +3,6 @@
 import copy
 import errno
 import importlib
-import inspect
 import sys
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
@@ -18,12 +17,12 @@ from torch import Tensor, nn
 from torch.utils.data import TensorDataset
 
 import scissorhands as sh
-from scissorhands import ensemble, teacher
+from scissorhands.data.records import Part, Stored, as_records
 from scissorhands.errors import FailedError
+from scissorhands.evaluation import reference_models as teacher
+from scissorhands.evaluation.reference_models import Teacher
 from scissorhands.files import cache as private_cache
-from scissorhands.records import Part, Stored, as_records
-from scissorhands.teacher import Teacher
-from scissorhands.train import Training
+from scissorhands.methods.descent import Training
 
 TRAINING = Training(epochs=2, lr=0.05, batch_size=8)
 
@@ -250,36 +249,13 @@ def test_a_model_is_not_found_when_the_code_that_it_derives_from_has_changed(wor
     assert taught.missing(parts) == 3
 
 
-def test_a_model_is_not_found_when_the_code_of_training_has_changed(
-    workshop: Path, taught: Teacher, parts: list[Part], monkeypatch: pytest.MonkeyPatch
+def test_a_model_is_not_found_when_our_version_of_training_has_changed(
+    taught: Teacher, parts: list[Part], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    part_of_us = written(workshop, "part_of_the_package", "STEP = 1\n")
-    monkeypatch.setattr(teacher, "_CODE", (*teacher._CODE, part_of_us))
     states(taught, parts)
     assert taught.missing(parts) == 0
-    (workshop / "part_of_the_package.py").write_text("STEP = 2\n")
+    monkeypatch.setattr(teacher, "VERSION", teacher.VERSION + 1)
     assert taught.missing(parts) == 3
-
-
-def test_all_of_the_package_that_runs_while_training_is_part_of_the_hash(taught: Teacher, parts: list[Part]) -> None:
-    ran: set[str] = set()
-
-    def note(frame: Any, event: str, argument: Any) -> None:
-        if event == "call":
-            ran.add(frame.f_code.co_filename)
-
-    augmented = replace(taught, augment=lambda inputs, draw: inputs + torch.rand(1, generator=draw))
-    before = sys.getprofile()
-    sys.setprofile(note)
-    try:
-        states(augmented, parts)
-    finally:
-        sys.setprofile(before)
-    package = Path(inspect.getfile(sh)).parent
-    ours = {Path(file).relative_to(package).stem for file in ran if file.startswith(str(package))}
-    hashed = {Path(inspect.getfile(module)).stem for module in teacher._CODE}
-    assert "train" in ours
-    assert ours - hashed <= {"settings"}  # which only turns settings into the values that are hashed
 
 
 @pytest.mark.parametrize("inside", [nn.Tanh(), nn.Dropout(0.9), nn.LeakyReLU(0.5)], ids=repr)
@@ -388,47 +364,3 @@ def test_models_that_a_full_cache_cannot_keep_are_used_all_the_same_and_leave_no
     assert len(found) == len(parts)
     assert steps > 0
     assert list(cache().iterdir()) == []
-
-
-# Together
-
-
-def test_models_that_are_trained_together_are_those_of_training_one_by_one(
-    parts: list[Part], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    model = nn.Sequential(nn.Flatten(), nn.Linear(16, 12), nn.ReLU(), nn.Linear(12, 3)).double()
-    taught = Teacher(model, TRAINING)
-    assert ensemble.pays(model)
-    together, steps = states(taught, parts)
-    monkeypatch.setattr(ensemble, "pays", lambda model: False)
-    alone, as_many = states(taught, parts)
-    assert as_many == 3 * steps
-    torch.testing.assert_close(together, alone, rtol=1e-9, atol=1e-12)
-
-
-class Branching(nn.Linear):
-    """A layer whose path depends on its numbers, which no stacked computation can follow."""
-
-    def forward(self, inputs: Tensor) -> Tensor:
-        scores = super().forward(inputs.flatten(1))
-        return -scores if scores.sum().item() > 0 else scores
-
-
-def test_models_that_cannot_be_trained_together_are_trained_one_by_one(parts: list[Part]) -> None:
-    taught = Teacher(Branching(16, 3), TRAINING, folder=cache())
-    found, steps = states(taught, parts)
-    assert steps == 3 * 2 * 3
-    for number, part in enumerate(parts):
-        pupil = taught._pupil(number)
-        TRAINING.fit(pupil, taught._problem(part, number))
-        assert same([pupil.state_dict()], [found[number]])
-
-
-def test_more_models_than_are_trained_at_once_come_in_their_order(
-    parts: list[Part], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    taught = Teacher(nn.Sequential(nn.Flatten(), nn.Linear(16, 3)).double(), TRAINING)
-    expected, _ = states(taught, parts)
-    monkeypatch.setattr(teacher, "_TOGETHER", 2)
-    found, _ = states(taught, parts)
-    torch.testing.assert_close(found, expected, rtol=1e-9, atol=1e-12)

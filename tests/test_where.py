@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from scissorhands.data.conditions import Array, matches
 from scissorhands.errors import DataError
-from scissorhands.where import Array, matches
 
 PEOPLE: dict[str, list[Any]] = {
     "age": [10, 20, 30, 40],

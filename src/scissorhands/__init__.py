@@ -2,12 +2,13 @@
 
 from importlib.metadata import version
 
-from .damage import DamageWarning, GuessWarning
-from .data import Split, split
+from .data.forget import Forget
+from .data.problem import Problem
+from .data.sources import Source
+from .data.split import Split, split
 from .errors import ScissorhandsError
-from .evaluate import Scores, evaluate
-from .exam import Evaluation
-from .forget import Forget
+from .evaluation.evaluate import Scores, evaluate
+from .evaluation.exam import Evaluation
 from .methods import (
     BoundaryExpand,
     BoundaryShrink,
@@ -21,10 +22,9 @@ from .methods import (
     SalUn,
     Scissorhands,
 )
+from .methods.damage import DamageWarning, GuessWarning
+from .methods.descent import Training
 from .metrics import Verdict
-from .problem import Problem
-from .sources import Source
-from .train import Training
 
 __version__ = version("scissorhands")
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from scissorhands.cli import group
+from scissorhands.cli.main import group
 
 CHROMIUM = shutil.which("chromium") or shutil.which("google-chrome")
 FLAGS = ["--headless", "--no-sandbox", "--disable-gpu", "--disable-background-networking", "--no-first-run"]

@@ -15,7 +15,7 @@ from torch import Tensor, nn
 from torch.profiler import ProfilerActivity, profile
 
 import scissorhands as sh
-from scissorhands.labels import Relabelled
+from scissorhands.data.labels import Relabelled
 
 Build = Callable[[], nn.Module]
 Settings = dict[str, Any]

@@ -14,9 +14,9 @@ from torch import Tensor, nn
 import scissorhands as sh
 from scissorhands.errors import SettingError
 from scissorhands.methods import METHODS
-from scissorhands.problem import trainable
-from scissorhands.reinit import INITS
-from scissorhands.saliency import SALIENCY, gradient, top_share
+from scissorhands.methods.parameters import trainable
+from scissorhands.methods.reinit import INITS
+from scissorhands.methods.saliency import SALIENCY, gradient, top_share
 from scissorhands.settings import to_toml
 
 every_method = pytest.mark.parametrize("name", METHODS)

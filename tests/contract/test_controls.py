@@ -12,12 +12,13 @@ from checks import Build
 from torch import Tensor, nn
 
 import scissorhands as sh
-from scissorhands.modes import training
-from scissorhands.problem import Log, ignore, trainable
+from scissorhands.data.problem import Log, ignore
+from scissorhands.methods.descent import descend, optimiser
+from scissorhands.methods.modes import training
+from scissorhands.methods.parameters import trainable
+from scissorhands.methods.saliency import gradient, gradients, top_share
 from scissorhands.randomness import seeded
-from scissorhands.saliency import gradient, gradients, top_share
 from scissorhands.settings import at_least_one, below_one, count, non_negative, positive, setting
-from scissorhands.train import descend, optimiser
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -13,12 +13,12 @@ from tinysd import BETAS
 from torch import Tensor, nn
 
 import scissorhands as sh
-from scissorhands.diffusion.denoising import Denoising, mistaken, of, predicted
-from scissorhands.diffusion.esd import ErasedDiffusion
+from scissorhands.data.records import Part, Stored
 from scissorhands.errors import ScissorhandsError, SettingError
+from scissorhands.methods.descent import Descent
 from scissorhands.randomness import generator, seeded
-from scissorhands.records import Part, Stored
-from scissorhands.train import Descent
+from scissorhands.tasks.diffusion.denoising import Denoising, mistaken, of, predicted
+from scissorhands.tasks.diffusion.esd import ErasedDiffusion
 
 KINDS = ("epsilon", "v_prediction")
 

@@ -8,8 +8,9 @@ import pytest
 from commands import cli, done
 
 from scissorhands import runs
-from scissorhands.diffusion import demo, small
-from scissorhands.diffusion.drawing import Drawing
+from scissorhands.bench import diffusion_demo as demo
+from scissorhands.runs.diffusion.drawing import Drawing
+from scissorhands.tasks.diffusion import small
 
 QUICK = {"scissorhands": {"epochs": 1, "batch_size": 512, "trim": 0.01, "project": [True, False]}}
 

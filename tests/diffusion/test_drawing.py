@@ -14,13 +14,13 @@ from PIL import Image
 from tinysd import BROKEN
 from torch import Tensor
 
-from scissorhands.diffusion import drawing
-from scissorhands.diffusion import pipeline as pipelines
-from scissorhands.diffusion.drawing import Drawing, drawn, each, several
-from scissorhands.diffusion.pictures import Pictures, read
-from scissorhands.diffusion.prompts import Prompt
+from scissorhands.data.problem import Log, ignore
 from scissorhands.errors import DataError, ReadError
-from scissorhands.problem import Log, ignore
+from scissorhands.runs.diffusion import drawing
+from scissorhands.runs.diffusion.drawing import Drawing, drawn, each, several
+from scissorhands.tasks.diffusion import pipeline as pipelines
+from scissorhands.tasks.diffusion.pictures import Pictures, read
+from scissorhands.tasks.diffusion.prompts import Prompt
 
 CPU = torch.device("cpu")
 HOW = Drawing(steps=2, guidance=3.0, batch_size=2)

@@ -22,18 +22,19 @@ from tinysd import BROKEN, QUICK, changed, command, unet
 from torch import nn
 
 from scissorhands import runs
-from scissorhands.diffusion import denoising, drawing, erase, pictures
-from scissorhands.diffusion import pipeline as pipelines
-from scissorhands.diffusion.denoising import Denoising
-from scissorhands.diffusion.erase import ESD, METHODS, Erasure
-from scissorhands.diffusion.prompts import Prompt
+from scissorhands.data.forget import Forget
+from scissorhands.data.labels import random_labels
+from scissorhands.data.problem import Log, ignore
+from scissorhands.data.records import Batch
 from scissorhands.errors import RunError, StoppedError
-from scissorhands.forget import Forget
-from scissorhands.jobs import Place
-from scissorhands.labels import random_labels
-from scissorhands.problem import Log, ignore
-from scissorhands.records import Batch
 from scissorhands.runs import Run
+from scissorhands.runs.diffusion import drawing, erase
+from scissorhands.runs.diffusion.erase import ESD, METHODS, Erasure
+from scissorhands.runs.jobs import Place
+from scissorhands.tasks.diffusion import denoising, pictures
+from scissorhands.tasks.diffusion import pipeline as pipelines
+from scissorhands.tasks.diffusion.denoising import Denoising
+from scissorhands.tasks.diffusion.prompts import Prompt
 
 CPU = torch.device("cpu")
 PACKAGE = Path(runs.__file__).parent

@@ -21,14 +21,14 @@ from PIL import Image
 from transformers import ResNetConfig, ResNetForImageClassification
 
 from scissorhands import runs
-from scissorhands.diffusion.drawing import Drawing
-from scissorhands.diffusion.erase import Erasure, method_named
-from scissorhands.diffusion.experiment import Experiment, is_one, read
-from scissorhands.diffusion.judging import Judging
+from scissorhands.bench.diffusion import Experiment, is_one, read
 from scissorhands.errors import ReadError, SettingError
-from scissorhands.problem import select
+from scissorhands.methods.parameters import select
+from scissorhands.report.table import Table
+from scissorhands.runs.diffusion.drawing import Drawing
+from scissorhands.runs.diffusion.erase import Erasure, method_named
+from scissorhands.runs.diffusion.judging import Judging
 from scissorhands.settings import Settings
-from scissorhands.table import Table
 
 CPU = torch.device("cpu")
 ROOT = Path(__file__).parents[2]

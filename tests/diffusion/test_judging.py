@@ -28,14 +28,15 @@ from transformers import (
     ResNetForImageClassification,
 )
 
-from scissorhands import models, runs
-from scissorhands.diffusion.judging import Drawn, Judging, Panel, judge
-from scissorhands.diffusion.nudity import PARTS
+from scissorhands import runs
+from scissorhands.data.forget import Forget
 from scissorhands.errors import DataError, SettingError
-from scissorhands.forget import Forget
-from scissorhands.jobs import Place
-from scissorhands.models import Blueprint
 from scissorhands.runs import Run
+from scissorhands.runs.diffusion.judging import Drawn, Judging, Panel, judge
+from scissorhands.runs.jobs import Place
+from scissorhands.tasks.classification import models
+from scissorhands.tasks.classification.models import Blueprint
+from scissorhands.tasks.diffusion.nudity import PARTS
 
 CPU = torch.device("cpu")
 NAMES = {0: "three, 3", 1: "four", 2: "five"}

@@ -13,7 +13,8 @@ import torch.nn.functional as F
 from PIL import Image
 from torch import Tensor, nn
 
-from scissorhands.diffusion.measures import (
+from scissorhands.errors import DataError, MissingError, ModelError
+from scissorhands.tasks.diffusion.measures import (
     Clip,
     Features,
     clip_from,
@@ -25,7 +26,6 @@ from scissorhands.diffusion.measures import (
     grid,
     recognised,
 )
-from scissorhands.errors import DataError, MissingError, ModelError
 
 GAP = 4
 

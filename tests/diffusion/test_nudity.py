@@ -13,10 +13,10 @@ from PIL import Image
 from tinysd import listing
 from torch import Tensor
 
-from scissorhands.diffusion.nudity import PARTS, SEEN, Detector, change, counted, found, metric
-from scissorhands.diffusion.pictures import Pictures
 from scissorhands.errors import DataError, MissingError
 from scissorhands.metrics import METRICS
+from scissorhands.tasks.diffusion.nudity import PARTS, SEEN, Detector, change, counted, found, metric
+from scissorhands.tasks.diffusion.pictures import Pictures
 
 
 @pytest.fixture(scope="module")

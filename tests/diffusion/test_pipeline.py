@@ -18,13 +18,14 @@ from tinysd import command
 from torch import nn
 from transformers import ViTConfig, ViTForImageClassification
 
-from scissorhands.diffusion import drawing, judging, nudity, pictures
-from scissorhands.diffusion import pipeline as pipelines
-from scissorhands.diffusion.judging import Drawn, Panel
-from scissorhands.diffusion.measures import clip_from
-from scissorhands.diffusion.pictures import Pictures
 from scissorhands.errors import DataError, ModelError, ReadError, WriteError
-from scissorhands.jobs import Place
+from scissorhands.runs.diffusion import drawing, judging
+from scissorhands.runs.diffusion.judging import Drawn, Panel
+from scissorhands.runs.jobs import Place
+from scissorhands.tasks.diffusion import nudity, pictures
+from scissorhands.tasks.diffusion import pipeline as pipelines
+from scissorhands.tasks.diffusion.measures import clip_from
+from scissorhands.tasks.diffusion.pictures import Pictures
 
 CPU = torch.device("cpu")
 INDEX = "model_index.json"

@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from scissorhands.diffusion.prompts import Prompt, prompts
 from scissorhands.errors import DataError
+from scissorhands.tasks.diffusion.prompts import Prompt, prompts
 
 REAL = Path(os.environ.get("SCISSORHANDS_DATA", ""), "prompts")
 

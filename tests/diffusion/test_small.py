@@ -9,11 +9,11 @@ import torch
 from diffusers import StableDiffusionPipeline
 from torch import Tensor
 
-from scissorhands.diffusion import small
-from scissorhands.diffusion.small import PROMPTS, Plan, judge, original, pictures, tokenizer, trained
+from scissorhands.data.records import Stored
+from scissorhands.data.sources import Source
 from scissorhands.errors import FailedError
-from scissorhands.records import Stored
-from scissorhands.sources import Source
+from scissorhands.tasks.diffusion import small
+from scissorhands.tasks.diffusion.small import PROMPTS, Plan, judge, original, pictures, tokenizer, trained
 
 TINY = Plan(vae=(4, 8, 8), unet=(4, 8), text=8, vae_epochs=1, unet_epochs=2, batch_size=32)
 

@@ -8,9 +8,9 @@ from typing import Any
 
 from torch import nn
 
+from scissorhands.data.problem import Log, Problem, ignore
 from scissorhands.distributed import rank
 from scissorhands.methods import FineTune
-from scissorhands.problem import Log, Problem, ignore
 
 
 @dataclass(frozen=True, kw_only=True)

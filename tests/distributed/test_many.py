@@ -28,11 +28,12 @@ from transformers import (
     ViTForImageClassification,
 )
 
-from scissorhands import distributed, models, runs
+from scissorhands import distributed, runs
 from scissorhands.methods import METHODS
-from scissorhands.models import Blueprint
-from scissorhands.reinit import INITS
-from scissorhands.saliency import SALIENCY, top_share
+from scissorhands.methods.reinit import INITS
+from scissorhands.methods.saliency import SALIENCY, top_share
+from scissorhands.tasks.classification import models
+from scissorhands.tasks.classification.models import Blueprint
 
 # With three processes, where some have no record of a batch or no row of a weight, a few cases are enough.
 OF_THREE = [

@@ -143,7 +143,7 @@ def _spot(words: list[str], draw: Random, option: bool) -> int:
 
 def _known(words: list[str], draw: Random, verb: str, value: str) -> None:
     """An option of a verb with a value that it does not expect; none that may mean hours of work."""
-    from scissorhands.cli import group
+    from scissorhands.cli.main import group
 
     options = [one for one in group.commands[verb].params if one.param_type_name == "option"]
     numeric = value in NUMBERS.values()

@@ -13,8 +13,8 @@ from diffusers import DDIMScheduler
 from safetensors.torch import save_file
 from torch import Tensor
 
-from scissorhands.diffusion.denoising import Denoising
 from scissorhands.distributed import leave, mine, rank, started
+from scissorhands.tasks.diffusion.denoising import Denoising
 
 COUNTS = (8, 5, 2, 1)
 

@@ -3,7 +3,8 @@
 import json
 from pathlib import Path
 
-from scissorhands import files, seals
+from scissorhands import files
+from scissorhands.runs import seals
 
 
 def reseal(folder: Path) -> None:

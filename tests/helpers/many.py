@@ -16,14 +16,14 @@ from torch import Tensor, nn
 from torch.testing import assert_close
 
 import scissorhands as sh
+from scissorhands.data.images import augmentation
+from scissorhands.data.records import Part, Stored
 from scissorhands.distributed import spread, whole
-from scissorhands.images import augmentation
+from scissorhands.evaluation.predict import predict
 from scissorhands.methods import METHODS
-from scissorhands.networks import Normalise, resnet18
-from scissorhands.predict import predict
-from scissorhands.records import Part, Stored
-from scissorhands.reinit import INITS
-from scissorhands.saliency import SALIENCY
+from scissorhands.methods.reinit import INITS
+from scissorhands.methods.saliency import SALIENCY
+from scissorhands.tasks.classification.networks import Normalise, resnet18
 
 HERE = Path(__file__).parents[1] / "distributed"
 

@@ -6,7 +6,7 @@ import torch
 from torch import nn
 from torch.utils.data import TensorDataset
 
-from scissorhands.sources import Source
+from scissorhands.data.sources import Source
 
 
 @cache

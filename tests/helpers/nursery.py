@@ -23,15 +23,15 @@ from safetensors import SafetensorError
 
 # What can be made to go wrong, and the object and attribute to do it at.
 PLACES = {
-    "step": ("scissorhands.progress:Progress", "tick"),
-    "loop": ("scissorhands.progress:Progress", "loop"),
+    "step": ("scissorhands.distributed.checkpoint:Progress", "tick"),
+    "loop": ("scissorhands.distributed.checkpoint:Progress", "loop"),
     "fsync": ("os", "fsync"),
-    "save": ("scissorhands.progress", "save_file"),
+    "save": ("scissorhands.distributed.checkpoint", "save_file"),
     "replace": ("pathlib:Path", "replace"),
     "rename": ("pathlib:Path", "rename"),
     "rmtree": ("shutil", "rmtree"),
-    "examine": ("scissorhands.jobs", "examine"),
-    "weights": ("scissorhands.models", "write"),
+    "examine": ("scissorhands.runs.jobs", "examine"),
+    "weights": ("scissorhands.tasks.classification.models", "write"),
 }
 
 

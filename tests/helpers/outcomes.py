@@ -9,7 +9,7 @@ import many
 import torch.distributed as dist
 from many import Outcome
 
-from scissorhands import norms
+from scissorhands.distributed import batchnorm as norms
 from scissorhands.distributed import rank
 
 

@@ -16,15 +16,16 @@ from torch import Tensor, nn
 from torch.distributed.tensor import DTensor
 from torch.testing import assert_close
 
-from scissorhands import distributed, models
+from scissorhands import distributed
 from scissorhands.distributed import local, rank, spread, total, whole, world_size
+from scissorhands.distributed.batchnorm import normalise_over_all
 from scissorhands.errors import DataError, ModelError, StoppedError
-from scissorhands.modes import still_statistics, training
-from scissorhands.norms import normalise_over_all
-from scissorhands.pretrained import require_finite
-from scissorhands.problem import trainable
-from scissorhands.saliency import gradients, top_share
-from scissorhands.train import Descent
+from scissorhands.methods.descent import Descent
+from scissorhands.methods.modes import still_statistics, training
+from scissorhands.methods.parameters import trainable
+from scissorhands.methods.saliency import gradients, top_share
+from scissorhands.tasks.classification import models
+from scissorhands.tasks.pretrained import require_finite
 
 CPU = torch.device("cpu")
 PLACE = Path()  # the folder of the test, set by `checked`

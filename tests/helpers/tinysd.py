@@ -14,7 +14,7 @@ from tokenizers.pre_tokenizers import ByteLevel
 from torch import Tensor
 from transformers import CLIPTextConfig, CLIPTextModel, CLIPTokenizer
 
-from scissorhands.diffusion.pipeline import WEIGHTS
+from scissorhands.tasks.diffusion.pipeline import WEIGHTS
 
 WORDS = ("three", "four", "five", "six")
 SIDE = 8

@@ -7,7 +7,7 @@ object, or name it on the command line as `my_module:MyMethod`.
 from inspect import isabstract
 
 from ..errors import SettingError, did_you_mean
-from ..models import named_object
+from ..plugins import named_object
 from .boundary import BoundaryExpand, BoundaryShrink
 from .finetune import FineTune
 from .gradientascent import GradientAscent

@@ -8,15 +8,16 @@ from typing import ClassVar
 import torch
 from torch import Tensor, nn
 
+from ..data.problem import Log, Problem, ignore, on_device
+from ..data.records import Batch
 from ..distributed import local, part, state, whole
 from ..errors import ModelError
-from ..modes import evaluating
-from ..problem import Log, Problem, ignore, on_device, trainable
 from ..randomness import seeded
-from ..records import Batch
 from ..settings import at_least_one, below_one, count, non_negative, positive, setting
-from ..train import descend
+from .descent import descend
 from .method import Method
+from .modes import evaluating
+from .parameters import trainable
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -5,9 +5,9 @@ from typing import ClassVar
 
 from torch import nn
 
-from ..problem import Log, Problem, ignore
+from ..data.problem import Log, Problem, ignore
 from ..settings import at_least_one, below_one, count, non_negative, positive, setting
-from ..train import descend
+from .descent import descend
 from .method import Method
 
 

@@ -6,14 +6,15 @@ from typing import ClassVar
 import torch
 from torch import Tensor, nn
 
+from ..data.problem import Log, Problem, ignore
+from ..data.records import Part
 from ..distributed import local
-from ..modes import evaluating
-from ..problem import Log, Problem, ignore, trainable
-from ..projection import inner
-from ..records import Part
-from ..saliency import gradients, mean_gradient
 from ..settings import at_least_one, count, non_negative, positive, setting
 from .method import Method
+from .modes import evaluating
+from .parameters import trainable
+from .projection import inner
+from .saliency import gradients, mean_gradient
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -6,12 +6,13 @@ from typing import ClassVar
 import torch
 from torch import Tensor, nn
 
+from ..data.problem import Log, Problem, ignore
+from ..data.records import Batch
 from ..distributed import local, total
-from ..problem import Log, Problem, ignore, trainable
-from ..records import Batch
 from ..settings import at_least_one, below_one, count, non_negative, positive, setting
-from ..train import descend
+from .descent import descend
 from .method import Method
+from .parameters import trainable
 
 
 @dataclass(frozen=True, kw_only=True)

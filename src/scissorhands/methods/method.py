@@ -6,9 +6,9 @@ from typing import Any, ClassVar
 
 from torch import nn
 
-from ..damage import watched
-from ..problem import Log, Problem, ignore
+from ..data.problem import Log, Problem, ignore
 from ..settings import Settings
+from .damage import watched
 
 
 @dataclass(frozen=True, kw_only=True)

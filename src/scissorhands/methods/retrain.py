@@ -5,12 +5,12 @@ from typing import ClassVar
 
 from torch import nn
 
-from ..huggingface import restart
-from ..problem import Log, Problem, ignore, trainable
-from ..reinit import reset
+from ..data.problem import Log, Problem, ignore
 from ..settings import at_least_one, below_one, non_negative, one_of, positive, setting, text
-from ..train import descend
+from .descent import descend
 from .method import Method
+from .parameters import trainable
+from .reinit import reset, restart
 
 
 @dataclass(frozen=True, kw_only=True)

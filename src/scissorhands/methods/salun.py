@@ -6,14 +6,15 @@ from typing import ClassVar
 import torch
 from torch import Tensor, nn
 
+from ..data.labels import random_labels
+from ..data.problem import Log, Problem, ignore
+from ..data.records import Part
 from ..distributed import local
-from ..labels import random_labels
-from ..problem import Log, Problem, ignore, trainable
-from ..records import Part
-from ..saliency import gradient, top_share
 from ..settings import at_least_one, below_one, count, non_negative, one_of, positive, positive_share, setting
-from ..train import descend
+from .descent import descend
 from .method import Method
+from .parameters import trainable
+from .saliency import gradient, top_share
 
 
 @dataclass(frozen=True, kw_only=True)

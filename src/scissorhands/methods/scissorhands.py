@@ -9,15 +9,10 @@ from typing import ClassVar
 import torch
 from torch import Tensor, nn
 
-from ..damage import damage, state
+from ..data.problem import Log, Problem, ignore
+from ..data.records import Batch, Part
 from ..distributed import stream
-from ..modes import able_to_train, still_statistics, training
-from ..problem import Log, Problem, ignore, select, trainable
-from ..projection import bounded, guard, overlap, subtract_
 from ..randomness import seeded
-from ..records import Batch, Part
-from ..reinit import INITS, reinitialise, without_norms
-from ..saliency import SALIENCY, gradients, mean_gradient, top_share
 from ..settings import (
     at_least_one,
     below_one,
@@ -31,8 +26,14 @@ from ..settings import (
     share,
     switch,
 )
-from ..train import Descent, finite
+from .damage import damage, state
+from .descent import Descent, finite
 from .method import Method
+from .modes import able_to_train, still_statistics, training
+from .parameters import select, trainable
+from .projection import bounded, guard, overlap, subtract_
+from .reinit import INITS, reinitialise, without_norms
+from .saliency import SALIENCY, gradients, mean_gradient, top_share
 
 _STEPS, _ENOUGH = 10, "the loss on unseen records"  # it is measured every so many steps
 _LONGER = 5  # times that the repair may take, if the model is still damaged

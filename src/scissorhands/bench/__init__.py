@@ -1,0 +1,1 @@
+"""A recipe: a run for every seed and method, then one table and one page."""

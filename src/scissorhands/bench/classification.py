@@ -1,0 +1,147 @@
+"""Runs a recipe: for every seed the original, the reference and the methods, then one table and one page."""
+
+from collections.abc import Iterator
+from dataclasses import replace
+from importlib.resources import files
+from pathlib import Path
+from typing import Any
+
+from .. import runs
+from ..data.problem import Log, ignore
+from ..data.split import held_out, split
+from ..distributed import rank
+from ..errors import RunError
+from ..evaluation.exam import discard_shadows
+from ..methods.parameters import select
+from ..randomness import seeded
+from ..report import page as report
+from ..report.table import Table, tabulate
+from ..runs import Run, jobs
+from ..runs.audit import Audit
+from ..runs.claims import BENCH, claiming, require_earlier
+from ..runs.jobs import Place, Request, Subject
+from ..tasks.classification import models
+from .recipe import Recipe
+
+DEMO = Path(str(files("scissorhands.bench") / "demo.toml"))
+
+
+def demo(folder: Path, overwrite: bool, device: str, log: Log = ignore, level: str = "quick") -> Table:
+    """Runs the demonstration; its folder is complete or not there."""
+    recipe = replace(Recipe.read(DEMO), level=level)
+    require_earlier(folder, recipe.title)
+    with runs.writing(folder, overwrite, replaces=BENCH) as work:
+        return bench(recipe, work, device, log)
+
+
+def bench(recipe: Recipe, folder: Path, device: str, log: Log = ignore) -> Table:
+    """Runs what is not there yet, and writes table.json and report.html."""
+    Place(folder, device=device).torch_device()  # refused before anything is written
+    with claiming(folder, _about(recipe)):
+        if not (folder / f"seed-{recipe.seeds[0]}").exists():
+            _require_sense(recipe)
+        try:
+            found = [run for seed in recipe.seeds for run in _seed(recipe, folder, seed, device, log)]
+        finally:
+            if rank() == 0:
+                discard_shadows()
+    table = tabulate(found)
+    report.publish(folder, table, found, recipe.title)
+    return table
+
+
+def _require_sense(recipe: Recipe) -> None:
+    """Refuses what would fail only after training: what there is to forget, and which weights a method may trim."""
+    data = recipe.source.load()
+    unseen = held_out(data.train, recipe.holdout, recipe.split_seed).tolist() if recipe.holdout else recipe.unseen
+    for draw in recipe.draws or [recipe.split_seed]:
+        split(data.train, recipe.forget, test=data.test, unseen=unseen, seed=draw)
+    with seeded(0, "model"):
+        model, _ = models.create(recipe.model, data.train, recipe.arguments)
+    for entry in recipe.entries:
+        if where := entry.method.to_dict().get("where"):
+            select(model, where)
+
+
+def _about(recipe: Recipe) -> dict[str, Any]:
+    """The whole recipe as plain values, and the runs that it makes."""
+    names = ["original", *(entry.label for entry in recipe.entries)]
+    places = [there for seed in recipe.seeds for _, _, there in _places(recipe, seed)]
+    return {
+        "title": recipe.title,
+        "level": recipe.level,
+        "made": {
+            "data": recipe.source.to_dict(),
+            "model": recipe.model,
+            "model_set": dict(recipe.arguments),
+            "training": recipe.training.to_dict(),
+            "forget": recipe.forget.text,
+            "split_seed": recipe.split_seed,
+            "holdout": recipe.holdout,
+            "unseen": recipe.unseen,
+        },
+        "methods": {entry.label: {"name": entry.name, **entry.method.to_dict()} for entry in recipe.entries},
+        "tried": {entry.label: entry.tried for entry in recipe.entries},
+        "runs": [f"{there}/{name}" for there in places for name in names],
+    }
+
+
+def _places(recipe: Recipe, seed: int) -> Iterator[tuple[int, int, Path]]:
+    """The draws and the seeds of methods on the original of one seed, and where the runs of each go."""
+    for draw in recipe.draws or [recipe.split_seed]:
+        there = Path(f"seed-{seed}", f"draw-{draw}" if recipe.draws else "")
+        for method_seed in recipe.method_seeds or [seed]:
+            yield draw, method_seed, there / (f"method-{method_seed}" if recipe.method_seeds else "")
+
+
+def _seed(recipe: Recipe, folder: Path, seed: int, device: str, log: Log) -> Iterator[Run]:
+    """Trains the original of one seed, and makes it forget each draw."""
+    trained = folder / f"seed-{seed}" / "trained"
+    if not _finished(trained, recipe.training.to_dict()):
+        jobs.train(
+            recipe.model,
+            recipe.arguments,
+            recipe.source,
+            recipe.training,
+            recipe.holdout,
+            Place(trained, seed=seed, device=device, resume=runs.resumable(trained)),
+            recipe.split_seed,
+            log,
+        )
+    for draw, method_seed, there in _places(recipe, seed):
+        yield from _draw(recipe, trained, draw, Place(folder / there, seed=method_seed, device=device), log)
+
+
+def _draw(recipe: Recipe, trained: Path, draw: int, place: Place, log: Log) -> Iterator[Run]:
+    """Original, reference and methods on one draw, each compared with the reference if there is one."""
+    # The original is trained here, by what the recipe says: it may know little, but its labels fit.
+    request = Request(recipe.forget, recipe.source, draw, recipe.unseen, untrained=True)
+
+    def subject() -> Subject:
+        return Subject.load(str(trained), factory, place.torch_device())
+
+    def at(name: str) -> Place:
+        there = place.folder / name
+        return replace(place, folder=there, resume=runs.resumable(there))
+
+    factory = recipe.model if ":" in recipe.model else None
+    original = _finished(at("original").folder, {}) or jobs.score(subject(), request, at("original"))
+    made: list[tuple[Run, int | None]] = [(original, None)]
+    for entry in recipe.entries:
+        settings = entry.method.to_dict()
+        run = _finished(at(entry.label).folder, settings)
+        run = run or jobs.scrub(subject(), request, entry.name, settings, at(entry.label), log)
+        made.append((run, entry.tried))
+    deeper = [(Audit(run, recipe.level, {}, {}, factory, place.torch_device()).carry_out(log), n) for run, n in made]
+    references = [run for run, _ in deeper if run.method == "retrain"]
+    yield from (jobs.compare(run, references[0], tried) if references else run for run, tried in deeper)
+
+
+def _finished(folder: Path, settings: dict[str, Any]) -> Run | None:
+    """The run that is there already; refused if somebody has put another into its place."""
+    if not folder.exists():
+        return None
+    run = runs.read(folder)
+    if run.settings != settings:
+        raise RunError(f"{folder} was made with other settings than this recipe's: choose another folder.")
+    return run

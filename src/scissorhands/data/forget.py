@@ -1,0 +1,155 @@
+"""What to forget, in one string that a person can type."""
+
+import hashlib
+import re
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+import torch
+from torch import Tensor
+
+from ..errors import DataError, ReadError, did_you_mean, listed
+from ..files import read_text
+from ..randomness import generator
+from .conditions import matches
+from .records import Records
+
+
+@dataclass(frozen=True)
+class Forget:
+    """Says what to forget.
+
+    `random:10%` or `random:500` records, `class:3` or `class:cat,dog`, `classes:10%` drawn at random, the record
+    numbers in a file (`ids:FILE`), what fulfils a condition (`where:age > 30`), or images whose prompt mentions one of
+    the words of a concept (`concept:nudity,naked`).
+    """
+
+    text: str
+
+    def __post_init__(self) -> None:
+        kind, colon, rest = self.text.partition(":")
+        if not colon or not rest.strip():
+            raise DataError(
+                f"'{self.text}' does not say what to forget. Write for example random:10%, class:3, ids:FILE."
+            )
+        if kind not in _KINDS:
+            raise DataError(f"cannot forget by '{kind}'. {did_you_mean(kind, _KINDS)}")
+
+    @property
+    def drawn(self) -> bool:
+        """Whether the records are drawn at random, so that they are like all others."""
+        return self.text.startswith("random:")
+
+    def redacted(self, ids: Tensor, labels: Tensor) -> str:
+        """What may be shown to anybody: no name of a record, a person or a file. The ids are those that it stands for.
+
+        >>> Forget("where:name == 'Ada'").redacted(torch.tensor([4, 7]), torch.tensor([0, 1]))
+        'where:#8485ebb0'
+        >>> Forget("class:Ada").redacted(torch.tensor([4, 7]), torch.tensor([1, 1]))
+        'class:1'
+        """
+        kind = self.text.partition(":")[0]
+        if kind == "class":
+            return "class:" + ",".join(map(str, labels.unique().tolist()))
+        if kind in ("ids", "where"):
+            return f"{kind}:#{hashlib.sha256(ids.numpy().tobytes()).hexdigest()[:8]}"
+        return self.text
+
+    def ids(self, records: Records, among: Tensor, seed: int = 0) -> Tensor:
+        """The numbers of the records to forget, sorted, out of those that the model was trained on (`among`)."""
+        kind, _, rest = self.text.partition(":")
+        chosen = _KINDS[kind](rest.strip(), records, among, seed)
+        if len(chosen) == 0:
+            raise DataError(f"'{self.text}' matches none of the {len(among)} training records.")
+        if len(chosen) == len(among):
+            raise DataError(f"'{self.text}' matches all {len(among)} training records, which leaves nothing to retain.")
+        return chosen.sort().values
+
+
+def _random(text: str, records: Records, among: Tensor, seed: int) -> Tensor:
+    try:
+        count = round(float(text[:-1]) / 100 * len(among)) if text.endswith("%") else int(text)
+    except (ValueError, OverflowError):
+        raise DataError(
+            f"'random:{text}' wants a number of records or a percentage: random:500 or random:10%."
+        ) from None
+    if not 0 < count <= len(among):
+        raise DataError(f"'random:{text}' asks for {count} of {len(among)} training records.")
+    return among[torch.randperm(len(among), generator=generator(seed, "forget"))[:count]]
+
+
+def _class(text: str, records: Records, among: Tensor, seed: int) -> Tensor:
+    labels = records.labels[among]
+    names = list(records.classes) or [str(i) for i in range(int(records.labels.max()) + 1)]
+    chosen = torch.tensor([_index(part.strip(), names) for part in text.split(",")])
+    return among[torch.isin(labels, chosen)]
+
+
+def _index(name: str, names: list[str]) -> int:
+    if name in names:
+        return names.index(name)
+    if name.isdecimal() and len(name) < 18 and int(name) < len(names):
+        return int(name)
+    numbered = listed(n if n == str(i) else f"{n} ({i})" for i, n in enumerate(names))
+    hint = did_you_mean(name, names).split("Known:")[0]
+    raise DataError(f"'class:{name}' names no class of this data, which has {len(names)}. {hint}Known: {numbered}.")
+
+
+def _classes(text: str, records: Records, among: Tensor, seed: int) -> Tensor:
+    labels = records.labels[among]
+    present = labels.unique()
+    chosen = present[_random(text, records, torch.arange(len(present)), seed)]
+    return among[torch.isin(labels, chosen)]
+
+
+def _ids(text: str, records: Records, among: Tensor, seed: int) -> Tensor:
+    try:
+        lines = read_text(Path(text).expanduser()).split()
+    except (ReadError, RuntimeError) as error:
+        raise DataError(f"the list of ids: {error}") from None
+    seen: set[int] = set()
+    trained = set(among.tolist())
+    for line in lines:
+        if not line.isdecimal() or len(line) > 18 or int(line) >= len(records):
+            raise DataError(f"'{line[:40]}' in '{text}' is no id: ids are whole numbers from 0 to {len(records) - 1}.")
+        if int(line) in seen:
+            raise DataError(f"id {int(line)} stands twice in '{text}'.")
+        if int(line) not in trained:
+            raise DataError(f"id {int(line)} in '{text}' is not in the model: it was held out, or forgotten before.")
+        seen.add(int(line))
+    return torch.tensor(sorted(seen), dtype=torch.int64)
+
+
+def _where(text: str, records: Records, among: Tensor, seed: int) -> Tensor:
+    return among[torch.from_numpy(matches(text, records.column))[among]]
+
+
+def mentioning(words: str) -> Callable[[str], bool]:
+    """Says of a prompt whether it mentions one of the words, which commas separate.
+
+    >>> mentioning("naked, erotic")("An EROTIC novel"), mentioning("art")("a party")
+    (True, False)
+    """
+    escaped = [re.escape(word.strip()) for word in words.split(",") if word.strip()]
+    pattern = re.compile(rf"(?<!\w)(?:{'|'.join(escaped)})(?!\w)", re.IGNORECASE)
+    return lambda prompt: bool(pattern.search(prompt))
+
+
+def _concept(text: str, records: Records, among: Tensor, seed: int) -> Tensor:
+    mentions = mentioning(text)
+    chosen = [label for label, prompt in enumerate(records.classes) if mentions(prompt)]
+    if not chosen:
+        prompts = listed([f"'{prompt}'" for prompt in records.classes], 3)
+        raise DataError(f"none of the {len(records.classes)} prompts mentions 'concept:{text}': {prompts}.")
+    return among[torch.isin(records.labels[among], torch.tensor(chosen))]
+
+
+_KINDS: dict[str, Callable[[str, Records, Tensor, int], Tensor]] = {
+    "random": _random,
+    "class": _class,
+    "classes": _classes,
+    "ids": _ids,
+    "where": _where,
+    "concept": _concept,
+}

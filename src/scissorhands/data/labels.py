@@ -1,0 +1,45 @@
+"""Records with other labels: as a model numbers them, or wrong ones to unteach a model what it must forget."""
+
+from collections.abc import Sequence
+from functools import cached_property
+
+import torch
+from torch import Tensor
+
+from ..randomness import generator
+from .records import Batch, Columns, Part, Records
+
+
+class Relabelled(Records):
+    """Someone else's records, with other labels."""
+
+    def __init__(self, records: Records, labels: Tensor, classes: tuple[str, ...] | None = None) -> None:
+        self.records, self._labels = records, labels
+        self.classes = records.classes if classes is None else classes
+
+    @property
+    def labels(self) -> Tensor:
+        return self._labels
+
+    @property
+    def columns(self) -> Columns:
+        return self.records.columns
+
+    def fetch(self, ids: Tensor) -> Batch:
+        return self.records.fetch(ids)[0], self._labels[ids]
+
+    @cached_property
+    def fingerprint(self) -> str:  # type: ignore[override]
+        return self.records.fingerprint
+
+
+def renumbered(records: Records, numbers: Sequence[int], classes: tuple[str, ...]) -> Relabelled:
+    """The records with the numbers that a model gives to their classes; `classes` are the names by these numbers."""
+    return Relabelled(records, torch.tensor(numbers)[records.labels], classes)
+
+
+def random_labels(part: Part, seed: int) -> Relabelled:
+    """The part's records with a random label each, drawn once, as in SalUn's published code; all others keep theirs."""
+    labels = part.records.labels.clone()
+    labels[part.ids] = part.records.wrong_labels(part.ids, generator(seed, "random labels"))
+    return Relabelled(part.records, labels)

@@ -1,0 +1,114 @@
+"""A Problem: all that a method may see. It holds no test data, so a method cannot peek at any."""
+
+import math
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from ..distributed import fetched, mine, over_all
+from ..distributed.checkpoint import Progress
+from ..randomness import generator
+from .records import Augment, Batch, Part
+
+Loss = Callable[[nn.Module, Batch], Tensor]
+Log = Callable[[Mapping[str, Any]], None]
+
+
+def ignore(event: Mapping[str, Any]) -> None:
+    """The log that keeps nothing."""
+
+
+def on_device(model: nn.Module, inputs: Tensor) -> Tensor:
+    """The inputs where the model is and, if they are numbers with a fraction, in the model's precision."""
+    parameter = next(model.parameters())
+    return inputs.to(parameter.device, parameter.dtype if inputs.is_floating_point() else inputs.dtype)
+
+
+def cross_entropy(model: nn.Module, batch: Batch) -> Tensor:
+    """The mean cross-entropy of a classifier on a batch, computed where the model is."""
+    inputs, labels = batch
+    scores = model(on_device(model, inputs))
+    return F.cross_entropy(scores, labels.to(scores.device))
+
+
+@dataclass(frozen=True)
+class Problem:
+    """What to forget, what to retain, and the loss that says how well the model does on a batch of either.
+
+    `loss` is a mean over the batch. `unseen` are records that the model was never trained on, where there are any.
+    `augment` changes each record by itself; `progress` is how far the run is; `optimiser` is `sgd` or `adam`. With
+    `watch`, a method measures the damage that it does, and warns of it. Of many processes each has a share of every
+    batch, and the loss is over all.
+    """
+
+    forget: Part
+    retain: Part
+    unseen: Part | None = None
+    loss: Loss = cross_entropy
+    seed: int = 0
+    augment: Augment | None = None
+    progress: Progress = field(default_factory=Progress)
+    optimiser: str = "sgd"
+    watch: bool = True
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "loss", over_all(self.loss))
+
+    @property
+    def classifies(self) -> bool:
+        """Whether the loss is that of a classifier, so that a record is right or wrong."""
+        return getattr(self.loss, "loss", self.loss) is cross_entropy
+
+    @property
+    def guess(self) -> float:
+        """The loss of a classifier that gives every class the same chance; without end for what is no classifier."""
+        records = self.forget.records
+        return math.log(len(records.classes) or int(records.labels.max()) + 1) if self.classifies else math.inf
+
+    def batches(self, part: Part, size: int, *purpose: str | int) -> Iterator[Batch]:
+        """One shuffled pass over the part, augmented; its order depends on the seed and the purpose alone.
+
+        A single record left over joins the batch before it, since batch normalisation cannot train on one record.
+        """
+        shuffled = part.ids[torch.randperm(len(part), generator=generator(self.seed, "shuffle", *purpose))]
+        draw = generator(self.seed, "augment", *purpose)
+        for ids in shuffled.split(_sizes(len(part), size)):
+            inputs, labels = fetched(part.records.fetch, ids)
+            yield (self._augmented(inputs, len(ids), draw) if self.augment else inputs), labels
+
+    def _augmented(self, inputs: Tensor, count: int, draw: torch.Generator) -> Tensor:
+        """This process's records of a batch, augmented by the random numbers that they get with one process."""
+        assert self.augment
+        own = mine(count)
+        if own == slice(0, count):
+            return self.augment(inputs, draw)
+        batch = inputs.new_zeros(count, *inputs.shape[1:])
+        batch[own] = inputs[: own.stop - own.start]
+        changed = self.augment(batch, draw)[own]
+        return changed if len(changed) else inputs
+
+    def steps(self, part: Part, size: int) -> int:
+        """How many batches one pass has."""
+        return len(_sizes(len(part), size))
+
+    def sample(self, part: Part, share: float, *purpose: str | int) -> Part:
+        """A random share of the part, at least one record."""
+        count = max(1, round(share * len(part)))
+        chosen = torch.randperm(len(part), generator=generator(self.seed, "sample", *purpose))[:count]
+        return replace(part, ids=part.ids[chosen.sort().values])
+
+
+def _sizes(records: int, size: int) -> list[int]:
+    """The sizes of the batches of one pass.
+
+    >>> _sizes(10, 4), _sizes(9, 4), _sizes(1, 4)
+    ([4, 4, 2], [4, 5], [1])
+    """
+    sizes = [size] * (records // size) + [records % size] * (records % size > 0)
+    if sizes[-1] == 1 and len(sizes) > 1:
+        sizes[-2:] = [sizes[-2] + 1]
+    return sizes

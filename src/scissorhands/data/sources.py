@@ -1,0 +1,281 @@
+"""Where data comes from: digits (inside scikit-learn's wheel), a folder, or the Hugging Face hub.
+
+A small set is decoded once into uint8 tensors, which are cached on disk, for the user alone, under a hash of what was
+decoded. A set that would take more than the memory budget is decoded batch by batch instead.
+"""
+
+import hashlib
+import logging
+import math
+import os
+from collections.abc import Iterable
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
+from dataclasses import dataclass
+from functools import cached_property, partial
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from .. import files
+from ..errors import DataError, FailedError, ReadError, WriteError, did_you_mean, listed
+from ..randomness import generator
+from ..settings import Rule, Settings, non_negative, setting, text
+from .columns import class_names, image_column, label_column, label_numbers, readers
+from .folders import Splits, splits
+from .images import LARGEST, augmentation, decode, refusing_bombs
+from .records import Augment, Batch, Columns, Records, Stored
+
+_side = Rule(f"a whole number from 0 to {LARGEST}", lambda x: 0 <= x <= LARGEST)
+
+
+@dataclass(frozen=True)
+class Known:
+    """A data set with a short name. Without a hub name it is to be had as a folder only."""
+
+    hub: str = ""
+    configuration: str | None = None
+    label: str = ""
+    augment: str = "none"
+
+
+KNOWN = {
+    "digits": Known(),
+    "cifar10": Known("uoft-cs/cifar10", augment="crop,flip"),
+    "cifar100": Known("uoft-cs/cifar100", label="fine_label", augment="crop,flip"),
+    "svhn": Known("ufldl-stanford/svhn", "cropped_digits"),
+    "celebamask-hq": Known(augment="flip"),
+}
+
+
+@dataclass(frozen=True)
+class Data:
+    """Training and test records, and how their images are augmented in training."""
+
+    train: Records
+    test: Records
+    augment: Augment | None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Source(Settings):
+    """Which data, and how to read it."""
+
+    name: str = setting("digits", text, "a short name, a folder, or owner/name[@revision] on the Hugging Face hub")
+    image: str = setting("", text, "the column that holds the images; found if there is one")
+    label: str = setting("", text, "the column that holds the labels; found if there is one")
+    test: str = setting("", text, "the split that holds the test records; found if it is called test or validation")
+    size: int = setting(0, _side, "resize images to this height and width; 0 leaves them")
+    augment: str = setting("", text, "crop, flip, 'crop,flip' or none; by default what is usual for the data set")
+    memory: float = setting(2.0, non_negative, "the most GiB of images to hold in memory; a larger set is streamed")
+
+    def load(self) -> Data:
+        """Reads the data, or the cache of it."""
+        known = KNOWN.get(self.name, Known())
+        augment = augmentation(self.augment or known.augment)
+        if self.name == "digits":
+            for setting_name in ("image", "label", "test", "size"):
+                if getattr(self, setting_name):
+                    raise DataError(f"digits has no other '{setting_name}': it comes inside scikit-learn as it is.")
+            return Data(*_digits(), augment)
+        tables = _tables(self.name, known, self.memory)
+        train, test = tables["train"](), tables[self._test_split(tables)]()
+        image = image_column(train, self.image)
+        label = label_column(train, self.label or (known.label if known.label in train.column_names else ""))
+        classes = class_names(train, label)
+        read = partial(_records, image=image, label=label, classes=classes, size=self.size, memory=self.memory)
+        data = Data(read(train), read(test), augment)
+        shapes = [tuple(records.fetch(torch.arange(1))[0].shape[1:]) for records in (data.train, data.test)]
+        if shapes[0] != shapes[1]:
+            raise DataError(
+                f"training images are {_shown(shapes[0])} and test images {_shown(shapes[1])}: make them alike."
+            )
+        return data
+
+    def _test_split(self, tables: Any) -> str:
+        if self.test and self.test not in tables:
+            raise DataError(f"{self.name} has no split '{self.test}'. {did_you_mean(self.test, tables)}")
+        for name in filter(None, (self.test, "test", "validation", "valid")):
+            if name in tables:
+                return name
+        raise DataError(
+            f"{self.name} has no test split. Name one of its splits, {listed(tables)}: --data-set test=NAME."
+        )
+
+
+def _digits() -> tuple[Stored, Stored]:
+    """Scikit-learn's 1,797 handwritten digits of 8 × 8 pixels, a fifth of them, drawn at random, for the test."""
+    from sklearn.datasets import load_digits
+
+    digits = load_digits()
+    images = torch.from_numpy(digits.images).mul(255 / 16).round().to(torch.uint8)[:, None]
+    labels = torch.from_numpy(digits.target).to(torch.int64)
+    order = torch.randperm(len(labels), generator=generator(0, "digits"))
+    classes = tuple(map(str, range(10)))
+    train, test = (
+        Stored(images[ids], labels[ids], classes=classes, drawn_from="digits") for ids in (order[360:], order[:360])
+    )
+    return train, test
+
+
+def _tables(name: str, known: Known, memory: float) -> Splits:
+    """The splits of a data set by name, each a function that reads a Hugging Face table."""
+    folder = _folder(name)
+    tables = splits(folder, memory) if folder else _hub(known.hub or name, known.configuration)
+    if "train" not in tables:
+        raise DataError(f"{name} has no split 'train'. It has: {listed(tables)}.")
+    return tables
+
+
+def _hub(name: str, configuration: str | None) -> Splits:
+    """Download `owner/name` or `owner/name@revision`."""
+    import datasets
+
+    datasets.disable_progress_bars()
+    logging.getLogger("datasets").setLevel(logging.ERROR)
+    logging.getLogger("huggingface_hub").setLevel(logging.CRITICAL)  # it tells of every retry
+    repository, _, revision = name.partition("@")
+    try:
+        tables = datasets.load_dataset(repository, configuration, revision=revision or None)
+    except Exception as error:  # datasets raises a dozen kinds, none of them ours
+        reason = next(iter(str(error).splitlines()), type(error).__name__)
+        raise DataError(f"'{name}', on the hub or here, cannot be read as a data set: {reason}") from None
+    return {split: partial(tables.get, split) for split in tables}
+
+
+def _folder(name: str) -> Path | None:
+    """The folder of that name, here or under $SCISSORHANDS_DATA; none for a name to look up on the hub."""
+    root = os.environ.get("SCISSORHANDS_DATA")
+    places = [Path(root) / name] if root else []
+    with suppress(OSError, RuntimeError, ValueError):  # a name too long, the home of nobody, or a name with a 0 in it
+        for folder in [*places, Path(name).expanduser()]:
+            if name and folder.is_dir():
+                return folder
+        if name and Path(name).expanduser().exists():
+            raise DataError(f"{name} is not a folder: give the folder that holds the data.")
+    if name in KNOWN:
+        if not KNOWN[name].hub:
+            raise DataError(
+                f"{name} is not on the hub: put it into a folder {name} and set SCISSORHANDS_DATA to its parent."
+            )
+        return None
+    if name.count("/") != 1 or name.startswith(("/", ".", "~")) or name.endswith("/") or Path(name).parent.is_dir():
+        known = did_you_mean(name, KNOWN)
+        raise DataError(f"there is no data set or folder '{name}'. {known} Or give a folder, or owner/name on the hub.")
+    return None
+
+
+def _shown(shape: tuple[int, ...]) -> str:
+    return " × ".join(map(str, shape))
+
+
+def _records(table: Any, *, image: str, label: str, classes: tuple[str, ...], size: int, memory: float) -> Records:
+    """The records of one table: decoded and cached where they fit, streamed where they do not."""
+    if len(table) == 0:
+        raise DataError("the data set has no records.")
+    streamed = Streamed(table, image, label, classes, size)
+    if streamed.gibibytes > memory:
+        return streamed
+    path = files.cache("images") / f"{streamed.fingerprint}.safetensors"
+    images = _kept(path)
+    if images is None or images.dtype != torch.uint8 or tuple(images.shape) != (len(table), *streamed.shape):
+        images, _ = streamed.fetch(torch.arange(len(table)))
+        with suppress(WriteError, FailedError, OSError):  # a machine without room for it does without
+            files.private_folder(path.parent)
+            files.write_tensors(path, {"images": images}, private=True)
+    columns, fingerprint = streamed.columns, streamed.fingerprint
+    return Stored(images, streamed.labels, classes=classes, columns=columns, fingerprint=fingerprint)
+
+
+def _kept(path: Path) -> Tensor | None:
+    with suppress(ReadError):
+        return files.read_tensors(path).get("images")
+    return None
+
+
+def _require_room(count: int, shape: tuple[int, ...]) -> None:
+    """Refuse to hold more images at once than the machine has memory for."""
+    needed, there = count * math.prod(shape), os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    if needed > there:
+        raise DataError(
+            f"{count} images of {_shown(shape)} take {needed / 2**30:,.0f} GiB and this machine has "
+            f"{there / 2**30:,.0f}: give a smaller 'size', 'memory' or 'batch_size'."
+        )
+
+
+_WORTH_A_THREAD = 1 << 16  # bytes of an image; handing a smaller one to a thread takes longer than decoding it
+
+
+class Streamed(Records):
+    """Records that are decoded when they are fetched."""
+
+    def __init__(self, table: Any, image: str, label: str, classes: tuple[str, ...], size: int) -> None:
+        import datasets
+
+        self.table = table.cast_column(image, datasets.Image(decode=False))
+        self.image, self.classes = image, classes
+        self._labels = label_numbers(table, label, classes)
+        self._columns = readers(table, image, label, classes)
+        with refusing_bombs():
+            first = decode(self.table[0][image], 0, (size, size) if size else None, None)
+        self.shape = tuple(first.shape)
+        self._resize = bool(size)
+
+    @property
+    def labels(self) -> Tensor:
+        return self._labels
+
+    @property
+    def columns(self) -> Columns:
+        return {**super().columns, **self._columns}
+
+    @property
+    def gibibytes(self) -> float:
+        """What the records would take in memory."""
+        return len(self) * math.prod(self.shape) / 2**30
+
+    @cached_property
+    def fingerprint(self) -> str:  # type: ignore[override]
+        """A hash of the encoded images, of the labels, and of what decoding makes of them."""
+        digest = hashlib.sha256(repr((self.shape, self._resize)).encode())
+        digest.update(self.labels.numpy().tobytes())
+        for encoded in self._encoded():
+            digest.update(len(encoded).to_bytes(8, "big"))
+            digest.update(encoded)
+        return digest.hexdigest()
+
+    def _encoded(self) -> Iterable[bytes]:
+        """The bytes of every image, from the table or from its file; none of a missing one, which decoding reports."""
+        for chunk in self.table.data.column(self.image).chunks:
+            for inside, path in zip(chunk.field("bytes"), chunk.field("path"), strict=True):
+                encoded = inside.as_py()
+                if not encoded and path.is_valid:
+                    with suppress(ReadError):
+                        encoded = files.read_bytes(Path(path.as_py()))
+                yield encoded or b""
+
+    def fetch(self, ids: Tensor) -> Batch:
+        _require_room(len(ids), self.shape)
+        rows = self.table[ids.tolist()][self.image]
+        channels, height, width = self.shape
+        images = torch.empty((len(ids), *self.shape), dtype=torch.uint8)
+
+        def place(where: int) -> None:
+            image = decode(rows[where], int(ids[where]), (height, width) if self._resize else None, grey=channels == 1)
+            if tuple(image.shape) != self.shape:
+                _, h, w = image.shape
+                raise DataError(
+                    f"record {int(ids[where])} is {h} × {w} pixels while the first is {height} × {width}: give a size."
+                )
+            images[where] = image
+
+        with refusing_bombs():
+            if images[:1].numel() < _WORTH_A_THREAD:
+                for where in range(len(ids)):
+                    place(where)
+            else:
+                with ThreadPoolExecutor() as pool:
+                    list(pool.map(place, range(len(ids))))
+        return images, self.labels[ids]

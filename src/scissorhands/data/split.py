@@ -1,0 +1,142 @@
+"""What is forgotten, what is retained, what was never seen, and what is kept for the test."""
+
+import hashlib
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+from operator import index
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.utils.data import Dataset
+
+from ..errors import DataError
+from ..randomness import generator
+from .forget import Forget
+from .problem import Loss, Problem, cross_entropy
+from .records import Augment, Joined, Part, Records, as_records, one_table
+
+
+@dataclass(frozen=True)
+class Split:
+    """Forget and retain are what the model was trained on; unseen and test are what it was not.
+
+    `others` are what forgotten records are compared with: records that were never trained on, of the same classes.
+    `kind` says how alike they are: both `drawn` at random from one table; drawn, but from the training data and the
+    `test` data, which may differ; all there is of some `classes`; or `chosen` by something else.
+    `manifest` is a hash of the data and of the ids: two results with the same one forgot, and were tested on, the same.
+    """
+
+    forget: Part
+    retain: Part
+    unseen: Part | None
+    test: Part
+    others: Part
+    kind: str
+    manifest: str
+
+    def problem(self, *, seed: int = 0, augment: Augment | None = None, loss: Loss = cross_entropy) -> Problem:
+        """What a method may see of this split: everything but the test data."""
+        return Problem(self.forget, self.retain, self.unseen, loss, seed, augment)
+
+    def parts(self) -> dict[str, Part]:
+        """The parts that have records, by name."""
+        named = {name: getattr(self, name) for name in ("forget", "retain", "unseen", "test", "others")}
+        return {name: part for name, part in named.items() if part is not None and len(part)}
+
+
+def split(
+    train: "Records | Dataset[Any]",
+    forget: Forget,
+    *,
+    test: "Records | Dataset[Any]",
+    unseen: float | Sequence[int] = 0.2,
+    before: Sequence[int] = (),
+    seed: int = 0,
+) -> Split:
+    """Divides the data.
+
+    `unseen` are records that the model was never trained on: the ids in `train` that training held out or, for a
+    model that was trained on all of it, a share of the test data, which is then no longer scored as test. Where a
+    class is forgotten whole, its records leave unseen and test too: a retrained model has no such class. `before` are
+    ids that the model was made to forget earlier: they are neither retained nor forgotten again.
+    """
+    train, test = as_records(train), as_records(test)
+    if len(train) == 0 or len(test) == 0:
+        raise DataError("there must be records both to train on and to test on.")
+    everything, rest = torch.arange(len(train)), torch.arange(len(test))
+    if isinstance(unseen, Iterable):
+        held = Part(train, _ids(unseen, train, "unseen"))
+        trained = _without(everything, held.ids)
+    else:
+        held = Part(test, _share(test, float(unseen), seed))
+        trained, rest = everything, _without(rest, held.ids)
+    if len(rest) == 0:
+        raise DataError(f"'unseen' is {unseen}, which leaves no test record.")
+    earlier = _ids(before, train, "before")
+    current = _without(trained, earlier)
+    forgotten = forget.ids(train, current, seed)
+    retained = _without(current, forgotten)
+    gone = _without(train.labels[torch.cat([earlier, forgotten])].unique(), train.labels[retained].unique())
+    kept, tested = (replace(part, ids=part.ids[~torch.isin(part.labels, gone)]) for part in (held, Part(test, rest)))
+    if len(tested) == 0:
+        raise DataError("no test record is left to score: the test data holds only classes that are forgotten whole.")
+    manifest = _manifest((train, current), (train, forgotten), (test, tested.ids))
+    whole = bool(torch.isin(train.labels[forgotten], gone).all())
+    never = kept if len(kept) else tested
+    drawn = "drawn" if one_table(train, never.records) else "test"
+    kind = "classes" if whole else drawn if forget.drawn else "chosen"
+    # A retrained model does not know a class that is gone, so only strangers of that class can be its records' equals.
+    strangers = [held, Part(test, rest)] if whole else [never]
+    if kind != "drawn":
+        labels = train.labels[forgotten].unique()
+        strangers = [replace(part, ids=part.ids[torch.isin(part.labels, labels)]) for part in strangers]
+    others = _joined(*strangers)
+    return Split(
+        Part(train, forgotten), Part(train, retained), kept if len(kept) else None, tested, others, kind, manifest
+    )
+
+
+def held_out(records: Records, share: float, seed: int) -> Tensor:
+    """The ids that training leaves out, for later use as unseen data."""
+    count = round(share * len(records))
+    return torch.randperm(len(records), generator=generator(seed, "unseen"))[:count].sort().values
+
+
+def _share(records: Records, share: float, seed: int) -> Tensor:
+    if not 0 <= share < 1:
+        raise DataError(f"'unseen' must be ids of the training data, or a share from 0, below 1, not {share}.")
+    return held_out(records, share, seed)
+
+
+def _ids(given: Iterable[int], records: Records, name: str) -> Tensor:
+    try:
+        ids = torch.tensor([index(i) for i in given], dtype=torch.int64).sort().values
+    except (TypeError, RuntimeError):
+        raise DataError(f"'{name}' must be ids of the training data, which are whole numbers.") from None
+    if len(ids) != len(ids.unique()) or (len(ids) and not 0 <= int(ids[0]) <= int(ids[-1]) < len(records)):
+        raise DataError(f"'{name}' must be different ids from 0 to {len(records) - 1} of the training data.")
+    return ids
+
+
+def _joined(*parts: Part) -> Part:
+    """The parts as one."""
+    filled = [part for part in parts if len(part)]
+    if len(filled) < 2:
+        return (filled or list(parts))[0]
+    together = Joined(*filled)
+    return Part(together, torch.arange(len(together)))
+
+
+def _without(ids: Tensor, others: Tensor) -> Tensor:
+    return ids[~torch.isin(ids, others)]
+
+
+def _manifest(*parts: tuple[Records, Tensor]) -> str:
+    """A hash of what was trained on, what is forgotten, and what is scored as test."""
+    digest = hashlib.sha256()
+    for records, ids in parts:
+        digest.update(f"{len(records)} {records.fingerprint} {len(ids)} ".encode())
+        digest.update(ids.numpy().tobytes())
+        digest.update(records.labels[ids].numpy().tobytes())
+    return digest.hexdigest()[:16]

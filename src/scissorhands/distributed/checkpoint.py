@@ -1,0 +1,306 @@
+"""How far a run has got, written down from time to time, so that a run that is killed can go on and end the same.
+
+A method runs again from its beginning. What it does before a loop it does again, as it did the first time; a loop goes
+on where its last checkpoint was written. So a method needs no code for it, but for walking its loops by `Loop`.
+"""
+
+import json
+import os
+import shutil
+import signal
+import sys
+import time
+import zlib
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from itertools import islice
+from pathlib import Path
+from types import FrameType
+from typing import Any, Protocol, TypeVar
+
+import torch
+from safetensors import SafetensorError
+from safetensors.torch import save_file
+from torch import Tensor, nn
+
+from .. import randomness
+from ..errors import ReadError, RunError, StoppedError
+from ..files import read_json, read_metadata, read_tensors
+from . import first, rank, state, together, total, world_size
+
+T = TypeVar("T")
+
+CHECKPOINTS, ABOUT, PART = "checkpoints", "about.json", ".part"
+_KNOWN = ("phase", "epoch", "within", "done", "finished", "world_size", "seconds", "log")
+_PATIENCE = 1.0  # seconds after which another Ctrl-C is a new one, which does not wait for a checkpoint
+
+
+class Steps(Protocol):
+    """What takes the steps of a loop, and remembers something of them, such as momentum."""
+
+    def state(self) -> dict[str, Tensor]:
+        """What it remembers, by name."""
+
+    def load(self, kept: Mapping[str, Tensor]) -> None:
+        """Takes over what was kept, in place."""
+
+
+class Journal(Protocol):
+    """A log that knows how far it has got."""
+
+    position: int
+
+    def flush(self) -> None:
+        """Writes down what is still in memory."""
+
+
+class Progress:
+    """The loops of a run, in their order. Without a folder nothing is kept, and nothing is looked for."""
+
+    def __init__(
+        self, folder: Path | None = None, every: float = 600.0, journal: Journal | None = None, again: str = ""
+    ) -> None:
+        self.folder, self.every, self.journal, self.again = folder, every, journal, again
+        self.credit = 0.0  # seconds of work before it was killed, less those that were spent on getting there again
+        self._start = self._last = time.perf_counter()
+        self._loops = 0
+        self._active = False
+        self._signal = 0
+        self._signalled = 0.0
+        self._kept = _found(folder) if folder else {}
+
+    @property
+    def written(self) -> int:
+        """How far the log had got when the last checkpoint was written."""
+        return max((int(about["log"]) for _, about in self._kept.values()), default=0)
+
+    def loop(self, phase: str, model: nn.Module, steps: Steps | None = None) -> "Loop":
+        """The next loop of the run: fresh, or as far as it was."""
+        found = Loop(self, self._loops, phase, model, steps)
+        self._loops += 1
+        if found.number in self._kept:
+            path, about = self._kept[found.number]
+            found.restore(path, about)
+            self.credit = about["seconds"] - (time.perf_counter() - self._start)
+            if self.journal:
+                self.journal.position = int(about["log"])
+        self._active = True
+        return found
+
+    def tick(self, loop: "Loop") -> None:
+        """Called after every step: writes a checkpoint if it is time or the run is to stop, and then stops it."""
+        if self.folder is None:
+            return
+        due = torch.tensor([time.perf_counter() - self._last >= self.every, self._signal > 0]).long()
+        write, stop = total(due).tolist()
+        if write or stop:
+            self._write(loop)
+            self._last = time.perf_counter()
+        if stop:
+            raise StoppedError(f"interrupted; go on with '{self.again}'.", 128 + (self._signal or signal.SIGTERM))
+
+    def leave(self) -> None:
+        """Called when a loop ends: from here on a signal is not heard by a step."""
+        self._active = False
+
+    def _write(self, loop: "Loop") -> None:
+        """Writes a checkpoint by rename, and removes the one before it."""
+        assert self.folder
+        name = f"{loop.number:03}-{loop.done:09}-{loop.epoch:06}"
+        part, folder = self.folder / f"{name}{PART}", self.folder
+        if self.journal:
+            self.journal.flush()
+        about = loop.about() | {
+            "seconds": time.perf_counter() - self._start + self.credit,
+            "log": self.journal.position if self.journal else 0,
+        }
+
+        def begin() -> None:
+            shutil.rmtree(part, ignore_errors=True)
+            part.mkdir(parents=True)
+
+        def finish() -> None:
+            (part / ABOUT).write_text(json.dumps(about | {"checksum": _checksum(json.dumps(about).encode())}))
+            _settle(part / ABOUT)
+            if (folder / name).exists():  # nothing was done since it was written
+                shutil.rmtree(part)
+                return
+            part.replace(folder / name)
+            for other in folder.glob(f"{loop.number:03}-*"):
+                if other.name != name:
+                    shutil.rmtree(other, ignore_errors=True)
+
+        try:
+            first(begin)
+            together(_saved(loop.tensors(), part / f"{rank()}.safetensors"))
+            first(finish)
+        except OSError as error:
+            if rank() == 0:
+                shutil.rmtree(part, ignore_errors=True)
+            left = f"it goes on from the one before with '{self.again}'" if _found(folder) else "nothing was kept"
+            raise StoppedError(f"no checkpoint can be written: {error.strerror}; {left}.", 1) from None
+
+    @contextmanager
+    def listening(self) -> Iterator[None]:
+        """Inside the block, Ctrl-C and SIGTERM end a loop at its next step, after a checkpoint."""
+        kinds = (signal.SIGINT, signal.SIGTERM)
+        try:
+            before = {kind: signal.signal(kind, self._hear) for kind in kinds}
+        except ValueError:  # not the main thread: who called decides
+            yield
+            return
+        try:
+            yield
+        finally:
+            for kind, handler in before.items():
+                signal.signal(kind, handler)
+
+    def _hear(self, number: int, frame: FrameType | None) -> None:
+        now = time.perf_counter()
+        waiting = self._active and self.folder is not None
+        if waiting and (not self._signal or now - self._signalled < _PATIENCE):
+            self._signal, self._signalled = self._signal or number, self._signalled or now
+            return
+        if number == signal.SIGINT:
+            raise KeyboardInterrupt
+        sys.exit(128 + number)
+
+
+@dataclass
+class Loop:
+    """A loop over epochs and steps that can go on where it was. `memory` is what it must not lose besides the model."""
+
+    progress: Progress
+    number: int
+    phase: str
+    model: nn.Module
+    steps: Steps | None
+    epoch: int = 0
+    within: int = 0
+    done: int = 0
+    finished: bool = False
+    memory: dict[str, Tensor] = field(default_factory=dict)
+    _random: dict[str, Tensor] = field(default_factory=dict)
+
+    def epochs(self, count: int) -> Iterator[int]:
+        """The epochs that are left."""
+        try:
+            for epoch in range(self.epoch, count):
+                self.epoch = epoch
+                yield epoch
+                self.within = 0
+            self.epoch, self.finished = count, True
+            self.progress.tick(self)
+        finally:
+            self.progress.leave()
+
+    def rest(self, batches: Iterable[T]) -> Iterator[T]:
+        """The batches of this epoch that are left; each is done when the next is asked for."""
+        left = iter(batches)
+        for _ in islice(left, self.within):
+            pass
+        if self.within and self._random:
+            randomness.restore(self._random)
+        for batch in left:
+            yield batch
+            self.within += 1
+            self.done += 1
+            self.progress.tick(self)
+
+    def about(self) -> dict[str, Any]:
+        """Where it is, as plain values."""
+        place = {name: getattr(self, name) for name in _KNOWN[:5]}
+        return place | {"world_size": world_size()}
+
+    def tensors(self) -> dict[str, Tensor]:
+        """All that must be the same when it goes on."""
+        kinds = {
+            "model": state(self.model),
+            "steps": self.steps.state() if self.steps else {},
+            "memory": self.memory,
+            "random": randomness.snapshot(),
+        }
+        return {f"{kind}/{name}": value for kind, named in kinds.items() for name, value in named.items()}
+
+    def restore(self, path: Path, about: Mapping[str, Any]) -> None:
+        """Takes over a checkpoint, in place."""
+        if about["phase"] != self.phase or about["world_size"] != world_size():
+            begun = f"in the phase '{about['phase']}' with {about['world_size']} processes"
+            raise RunError(f"{path} was written {begun}, and here is '{self.phase}' with {world_size()}.")
+        file = path / f"{rank()}.safetensors"
+        kept = read_tensors(file)
+        if read_metadata(file).get("checksum") != _checksum_of(kept):
+            raise RunError(f"{file} cannot be read: it was changed after it was written.")
+        try:
+            self._take(kept, about)
+        except (KeyError, TypeError, ValueError, RuntimeError) as error:
+            raise RunError(f"{path} does not fit the model: {error}") from None
+
+    def _take(self, kept: Mapping[str, Tensor], about: Mapping[str, Any]) -> None:
+        named: dict[str, dict[str, Tensor]] = {"model": {}, "steps": {}, "memory": {}, "random": {}}
+        for key, value in kept.items():
+            kind, _, name = key.partition("/")
+            named[kind][name] = value
+        with torch.no_grad():
+            for name, value in state(self.model).items():
+                value.copy_(named["model"][name])
+        if self.steps:
+            self.steps.load(named["steps"])
+        device = next(self.model.parameters()).device
+        self.memory = {name: value.to(device) for name, value in named["memory"].items()}
+        self._random = named["random"]
+        self.epoch, self.within, self.done = int(about["epoch"]), int(about["within"]), int(about["done"])
+        self.finished = bool(about["finished"])
+
+
+def _found(folder: Path) -> dict[int, tuple[Path, dict[str, Any]]]:
+    """The last checkpoint of each loop; one that was not written to its end is none."""
+    found: dict[int, tuple[Path, dict[str, Any]]] = {}
+    for path in sorted(folder.glob("*-*")):
+        if path.suffix == PART or not (path / ABOUT).exists():
+            continue
+        try:
+            about: Any = read_json(path / ABOUT, object)
+        except ReadError:
+            continue
+        try:
+            [about["phase"], *(float(about[name]) for name in _KNOWN[1:])]
+            checksum = about.pop("checksum")
+            if checksum != _checksum(json.dumps(about).encode()):
+                raise ValueError("it was changed after it was written")
+            found[int(path.name.partition("-")[0])] = path, about
+        except (TypeError, KeyError, ValueError) as error:
+            raise RunError(f"{path} cannot be read: {type(error).__name__}: {error}") from None
+    return found
+
+
+def _saved(tensors: Mapping[str, Tensor], path: Path) -> OSError | None:
+    """Writes the tensors to a file, and says what went wrong."""
+    try:
+        named = {name: value.detach().cpu().contiguous() for name, value in tensors.items()}
+        save_file(named, path, {"checksum": _checksum_of(named)})
+        _settle(path)
+    except (OSError, SafetensorError) as error:
+        return error if isinstance(error, OSError) else OSError(0, str(error), str(path))
+    return None
+
+
+def _checksum(content: bytes | memoryview, before: int = 0) -> str:
+    """A checksum that tells of damage; it is fast, since it is taken of every checkpoint."""
+    return f"{zlib.crc32(content, before):08x}"
+
+
+def _checksum_of(tensors: Mapping[str, Tensor]) -> str:
+    """The checksum of named tensors."""
+    total = "0"
+    for name, value in sorted(tensors.items()):
+        total = _checksum(f"{name} {value.dtype} {tuple(value.shape)}".encode(), int(total, 16))
+        total = _checksum(value.reshape(-1).view(torch.uint8).numpy().data, int(total, 16))
+    return total
+
+
+def _settle(path: Path) -> None:
+    """Has the file on the disk, and not only on its way there."""
+    with path.open("rb") as file:
+        os.fsync(file.fileno())

@@ -1,0 +1,1 @@
+"""What each level of evaluation gathers: outputs, probes, reference and shadow models, and the verdict."""

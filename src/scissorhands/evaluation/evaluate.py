@@ -1,0 +1,185 @@
+"""One forward pass per part of the data, what a level looks at besides, then all metrics, then Scores."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from torch import nn
+
+from .. import files
+from ..data.problem import Log, ignore
+from ..data.records import Part, same
+from ..data.split import Split
+from ..distributed import rank
+from ..errors import NoReferenceError, ScissorhandsError
+from ..methods.descent import Training
+from ..methods.method import Method
+from ..metrics import GAP_OVER, METRICS, Evidence, Verdict, accuracy, avg_gap, verdict
+from .evidence import due, gather, wanted
+from .exam import Evaluation, Exam, discard_shadows
+from .predict import predict, require_fit
+from .reference_models import Teacher
+
+
+@dataclass(frozen=True)
+class Scores:
+    """What was measured: numbers by name, the records behind them, and what could not be measured and why.
+
+    `manifest` says what was forgotten; scores of different manifests are not compared.
+    """
+
+    values: Mapping[str, float]
+    counts: Mapping[str, int]
+    failed: Mapping[str, str] = field(default_factory=dict)
+    manifest: str = ""
+    reference: Mapping[str, float] = field(default_factory=dict)
+    verdict: Verdict | None = None
+
+    def __getitem__(self, name: str) -> float:
+        """One score by name."""
+        return self.values[name]
+
+    @property
+    def avg_gap(self) -> float:
+        """The mean distance to the reference in the paper's four percentages, from the scores as stored."""
+        if not self.reference:
+            raise NoReferenceError("Avg. Gap needs a reference: evaluate against a retrained model.")
+        _require_all(self.values)
+        return avg_gap(self.values, self.reference)
+
+    def against(self, reference: "Scores") -> "Scores":
+        """The same scores, compared with the reference."""
+        if self.manifest != reference.manifest:
+            raise NoReferenceError(
+                f"the reference forgot something else: its manifest is {reference.manifest}, not {self.manifest}."
+            )
+        _require_all(reference.values)
+        return replace(self, reference=reference.values)
+
+    def to_dict(self) -> dict[str, Any]:
+        """The scores as plain values; a gap that cannot be computed has failed, with its reason."""
+        values, failed = dict(self.values), dict(self.failed)
+        if self.reference:
+            try:
+                values["avg_gap"] = self.avg_gap
+            except NoReferenceError as error:
+                failed["avg_gap"] = str(error)
+        return {
+            "manifest": self.manifest,
+            "values": values,
+            "counts": dict(self.counts),
+            "failed": failed,
+            "reference": dict(self.reference),
+            "verdict": self.verdict.to_dict() if self.verdict else None,
+        }
+
+    @classmethod
+    def from_dict(cls, stored: Mapping[str, Any]) -> "Scores":
+        """The scores from plain values."""
+        values, failed = (
+            {name: value for name, value in stored[kind].items() if name != "avg_gap"} for kind in ("values", "failed")
+        )
+        said = Verdict(**stored["verdict"]) if stored.get("verdict") else None
+        return cls(values, stored["counts"], failed, stored["manifest"], stored["reference"], said)
+
+
+def _require_all(values: Mapping[str, float]) -> None:
+    """Refuses scores that lack one of those that the gap is made of."""
+    for name in GAP_OVER:
+        if name not in values:
+            raise NoReferenceError(f"Avg. Gap needs '{name}', which was not measured on both models.")
+
+
+def evaluate(
+    model: nn.Module,
+    split: Split,
+    against: "nn.Module | Scores | None" = None,
+    *,
+    level: str = "quick",
+    settings: Evaluation | None = None,
+    training: Training | None = None,
+    method: Method | None = None,
+    original: nn.Module | None = None,
+    log: Log = ignore,
+) -> Scores:
+    """Scores the model on every part of the split and, where there is a reference, its distance to that.
+
+    A level above `quick` trains: `training` says how models of this kind are, `method` what made this one forget, and
+    `original` is the model as it was before.
+    """
+    require_fit(model, split.test.records)
+    known = predict(original, split.forget) if original else None
+    exam = Exam(
+        model,
+        split,
+        settings or Evaluation(),
+        Teacher(model, training, folder=files.cache("models")) if training else None,
+        method,
+        original_accuracy=accuracy(known.logits, known.labels) if known else None,
+    )
+    evidence: dict[str, Any] = outputs(model, split.parts())
+    if isinstance(against, nn.Module):
+        evidence["retrained"] = outputs(against, split.parts())
+        against = evaluate(against, split)
+    try:
+        scores, _ = examine(exam, evidence, level, log=log)
+    finally:
+        if rank() == 0:
+            discard_shadows()
+    return scores.against(against) if against else scores
+
+
+def outputs(model: nn.Module, parts: Mapping[str, Part]) -> dict[str, Any]:
+    """What the model says about each part; a part that is there under two names is passed through once."""
+    found: dict[str, Any] = {}
+    for name, part in parts.items():
+        twins = (other for other in found if same(part, parts[other]))
+        found[name] = found[twin] if (twin := next(twins, None)) else predict(model, part)
+    return found
+
+
+def accuracies(model: nn.Module, parts: Mapping[str, Part]) -> dict[str, float]:
+    """The accuracy of the model on each part."""
+    return {name: accuracy(said.logits, said.labels) for name, said in outputs(model, parts).items()}
+
+
+def examine(
+    exam: Exam, evidence: Evidence, level: str = "quick", known: Scores | None = None, log: Log = ignore
+) -> tuple[Scores, Evidence]:
+    """The scores up to a level, and all the evidence behind them. What is known or at hand is not computed again."""
+    counts = {name: len(part) for name, part in exam.split.parts().items()}
+    scores = known or Scores({}, counts, manifest=exam.split.manifest)
+    found, failed = gather(exam, wanted(level, scores.values, evidence), log)
+    evidence = {**evidence, **found}
+    scores = measure(evidence, due(level, scores.values), failed, scores)
+    return judge(scores, evidence, exam.split.kind), evidence
+
+
+def measure(evidence: Evidence, names: list[str], missing: Mapping[str, str], scores: Scores) -> Scores:
+    """The scores with these metrics added where the evidence allows; one that fails is reported, never dropped."""
+    values, failed = dict(scores.values), dict(scores.failed)
+    for name in names:
+        metric = METRICS[name]
+        failed.pop(name, None)
+        if lacking := [need for need in metric.needs if need in missing]:
+            failed[name] = missing[lacking[0]]
+        elif metric.compute and set(metric.needs) <= set(evidence):
+            try:
+                values[name] = metric.compute(evidence)
+            except (ScissorhandsError, ValueError, RuntimeError) as error:
+                failed[name] = str(error).splitlines()[0]
+    return replace(scores, values=values, failed=failed)
+
+
+def judge(scores: Scores, evidence: Evidence, kind: str) -> Scores:
+    """The scores with a verdict: by the retrained model where there is one, else by reference models.
+
+    A retrained model that was not probed leaves that to the reference models.
+    """
+    references = evidence.get("references", [])
+    if "retrained" in evidence:
+        retrained = evidence["retrained"]
+        if "probe" not in retrained and references:
+            retrained = {**references[0], **retrained}
+        references = [retrained]
+    return replace(scores, verdict=verdict(evidence, references, kind))

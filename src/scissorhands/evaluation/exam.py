@@ -1,0 +1,106 @@
+"""A model to be examined: all that an evaluation may know of it, how much it may spend, and how fast things go here."""
+
+import time
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
+
+from torch import nn
+
+from ..data.problem import Problem
+from ..data.split import Split
+from ..distributed import copied
+from ..errors import SettingError
+from ..files import cache
+from ..methods.descent import Training
+from ..methods.method import Method
+from ..methods.modes import training
+from ..methods.parameters import trainable
+from ..methods.saliency import gradients
+from ..randomness import key, seeded
+from ..settings import Settings, at_least_one, at_least_two, setting
+from .predict import predict
+from .reference_models import Teacher
+
+SEED = 0  # of all that evaluation draws: every method is examined in the same way
+
+
+@dataclass(frozen=True, kw_only=True)
+class Evaluation(Settings):
+    """How much is spent on an evaluation."""
+
+    references: int = setting(4, at_least_one, "reference models, each trained on half of the retained records")
+    shadows: int = setting(64, at_least_two, "shadow models, each trained on half of the forgotten and other records")
+    shots: int = setting(5, at_least_one, "forgotten records of each class that a probe or a relearner is shown")
+    relearn: int = setting(200, at_least_one, "epochs of relearning at most")
+
+
+@dataclass(frozen=True)
+class Exam:
+    """A model to be examined, and what is known of how it came about.
+
+    `teacher` trains models of its kind, `method` is what made it forget and took `seconds`, `original_accuracy` is what
+    the original had on the forgotten records. What is not known is not examined.
+    """
+
+    model: nn.Module
+    split: Split
+    settings: Evaluation = field(default_factory=Evaluation)
+    teacher: Teacher | None = None
+    method: Method | None = None
+    seconds: float = 0.0
+    original_accuracy: float | None = None
+
+    @property
+    def problem(self) -> Problem:
+        """The problem as evaluation sees it; what becomes of shadow models harms nobody."""
+        found = self.split.problem(seed=SEED, augment=self.teacher.augment if self.teacher else None)
+        return replace(found, watch=False)
+
+    @property
+    def batch_size(self) -> int:
+        """As many records in a step as in training, where that is known."""
+        return self.teacher.training.batch_size if self.teacher else Training().batch_size
+
+    def taught(self, purpose: str) -> Teacher:
+        """The teacher for one purpose, refused where it is not known how the model was trained."""
+        if self.teacher is None:
+            raise SettingError("it is not known how the model was trained, so no other can be: say how (--train).")
+        folder = cache("shadows") if self.teacher.folder and purpose == "shadow" else self.teacher.folder
+        return replace(self.teacher, seed=key(SEED, purpose), folder=folder)
+
+
+def discard_shadows() -> None:
+    """Remove the shadow models that are kept, since they were trained on records that are to be forgotten."""
+    for file in cache("shadows").glob("*"):
+        with suppress(OSError):
+            file.unlink()
+
+
+@dataclass(frozen=True)
+class Pace:
+    """How fast the model is here: seconds for a step of training, and for a record that only passes through."""
+
+    step: float
+    record: float
+
+    @classmethod
+    def of(cls, exam: Exam) -> "Pace":
+        """Measures both on a copy."""
+        model, batch = (
+            copied(exam.model),
+            replace(exam.split.retain, ids=exam.split.retain.ids[: exam.batch_size]),
+        )
+        loss = exam.problem.loss
+        with training(model), seeded(SEED, "pace"):
+            step = _quickest(lambda: gradients(loss(model, batch.records.fetch(batch.ids)), trainable(model)))
+        return cls(step, _quickest(lambda: predict(model, batch)) / len(batch))
+
+
+def _quickest(work: Callable[[], object], times: int = 3) -> float:
+    found = []
+    for _ in range(times + 1):  # the first also does what a process does only once
+        start = time.perf_counter()
+        work()
+        found.append(time.perf_counter() - start)
+    return min(found[1:])

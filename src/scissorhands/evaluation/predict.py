@@ -1,0 +1,49 @@
+"""What a model says about a part of the data."""
+
+from typing import Any
+
+import torch
+from torch import nn
+
+from ..data.problem import on_device
+from ..data.records import Part, Records
+from ..distributed import agreed, gathered
+from ..errors import ModelError
+from ..methods.modes import evaluating
+from ..metrics import Outputs
+
+
+def predict(model: nn.Module, part: Part, batch_size: int = 512) -> Outputs:
+    """What the model says about a part, without changing the model."""
+    with evaluating(model), torch.no_grad():
+        found = [
+            gathered(model(on_device(model, inputs)).cpu(), len(ids))
+            for ids, (inputs, _) in zip(part.ids.split(batch_size), part.batches(batch_size), strict=True)
+        ]
+    return Outputs(torch.cat(found).float(), part.labels)
+
+
+def require_fit(model: nn.Module, records: Records) -> None:
+    """Refuses a model that cannot take the records' inputs, or whose outputs do not fit their labels."""
+    inputs, _ = records.fetch(torch.arange(min(2, len(records))))
+    highest = int(records.labels.max())
+    try:
+        with evaluating(model), torch.no_grad():
+            outputs = model(on_device(model, inputs))
+    except (RuntimeError, ValueError, TypeError, IndexError) as error:
+        shape = "×".join(map(str, inputs.shape[1:]))
+        raise ModelError(
+            f"the model cannot take inputs of shape {shape}: {next(iter(str(error).splitlines()), '')}"
+        ) from None
+    if not isinstance(outputs, torch.Tensor) or outputs.dim() != 2:
+        raise ModelError(f"the model must return one row of scores per record, not {_shape(outputs)}.")
+    if agreed(not bool(outputs.isfinite().all())):
+        raise ModelError("the model returns values that are not finite: its weights are broken or do not fit the data.")
+    wanted = len(records.classes)
+    if (wanted and outputs.shape[1] != wanted) or outputs.shape[1] <= highest:
+        labels = f"{wanted} classes" if wanted else f"labels up to {highest}"
+        raise ModelError(f"the model has {outputs.shape[1]} outputs, but the data has {labels}.")
+
+
+def _shape(outputs: Any) -> str:
+    return f"a tensor of shape {tuple(outputs.shape)}" if isinstance(outputs, torch.Tensor) else type(outputs).__name__

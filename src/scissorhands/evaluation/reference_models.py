@@ -1,0 +1,147 @@
+"""Trains models of the same kind as a given one, on other data, and keeps them for the next time.
+
+A kept model is found again by a hash of the data, of the settings, of the weights that it started from, and of the code
+that trained it. When one of them changes it is trained anew.
+"""
+
+import hashlib
+import json
+import os
+import sys
+from collections.abc import Iterator, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+
+import torch
+from safetensors import SafetensorError
+from torch import nn
+
+from .. import files
+from ..data.problem import Log, Problem, ignore
+from ..data.records import Augment, Part
+from ..distributed import copied, fill, first, plain, state, whole, write
+from ..errors import FailedError, ModelError
+from ..methods.descent import Training
+from ..methods.reinit import reset, restart
+from ..randomness import key
+
+VERSION = 1  # raise it when the same settings train another model than before: kept models are then not found
+
+
+@dataclass(frozen=True)
+class Teacher:
+    """How models of one kind are trained: from which architecture, by which settings."""
+
+    model: nn.Module
+    training: Training
+    start: str = ""
+    augment: Augment | None = None
+    about: str = ""  # what else makes a difference to the training, such as the name of the augmentation
+    folder: Path | None = None
+    seed: int = 0
+
+    def trained(self, parts: Sequence[Part], log: Log = ignore) -> Iterator[nn.Module]:
+        """One model per part, each of another seed."""
+        for number, part in enumerate(parts):
+            pupil = self._pupil(number)
+            place = self._place(pupil, part, number)
+            if not _recalled(pupil, place):
+                _make_room(place)
+                self.training.fit(pupil, self._problem(part, number), log)
+                _keep(pupil, place)
+            yield pupil
+
+    def missing(self, parts: Sequence[Part]) -> int:
+        """How many of these models are not kept yet."""
+        places = (self._place(self._pupil(i), part, i) for i, part in enumerate(parts))
+        return sum(not _there(place) for place in places)
+
+    def _pupil(self, number: int) -> nn.Module:
+        pupil = copied(self.model)
+        reset(pupil, key(self.seed, "pupil", number))
+        if self.start:
+            restart(pupil, self.start)
+        return pupil
+
+    def _problem(self, part: Part, number: int) -> Problem:
+        nothing = Part(part.records, part.ids[:0])
+        return Problem(nothing, part, seed=key(self.seed, "pupil", number), augment=self.augment)
+
+    def _place(self, pupil: nn.Module, part: Part, number: int) -> Path | None:
+        """The file of a trained model; none where data or code are objects of the user that leave no fingerprint."""
+        code = _code(pupil)
+        if self.folder is None or not part.fingerprint or not code:
+            return None
+        digest = hashlib.sha256((part.fingerprint + code + _built(pupil)).encode())
+        digest.update(json.dumps([self.training.to_dict(), self.seed, number, self.about, torch.__version__]).encode())
+        frozen = {name for name, p in pupil.named_parameters() if not p.requires_grad}
+        for name, value in pupil.state_dict().items():
+            digest.update(f"{name} {value.dtype} {tuple(value.shape)} {name in frozen}".encode())
+            digest.update(whole(value).cpu().contiguous().reshape(-1).view(torch.uint8).numpy().tobytes())
+        return self.folder / f"{digest.hexdigest()[:32]}.safetensors"
+
+
+def _built(model: nn.Module) -> str:
+    """How the model is built: its layers, and what their attributes say."""
+    simple = (int, float, str, tuple)
+    said = [
+        {k: v for k, v in vars(m).items() if k != "training" and isinstance(v, simple)} for m in plain(model).modules()
+    ]
+    return f"{plain(model)!r} {said}"
+
+
+def _code(model: nn.Module) -> str:
+    """A hash of the model's code and of our version; empty where some of it is in no file, as in a notebook.
+
+    PyTorch's own code is known by its release.
+    """
+    kinds = {base for module in plain(model).modules() for base in type(module).__mro__ if base is not object}
+    names = {kind.__module__ for kind in kinds if kind.__module__.partition(".")[0] != "torch"}
+    digest = hashlib.sha256(str(VERSION).encode())
+    for module in (sys.modules[name] for name in sorted(names)):
+        file = getattr(module, "__file__", None)
+        if not file or not Path(file).is_file():
+            return ""
+        digest.update(Path(file).read_bytes())
+    return digest.hexdigest()
+
+
+def _recalled(pupil: nn.Module, place: Path | None) -> bool:
+    """Whether the trained weights were there, and are now the pupil's."""
+    if place is None or not _there(place):
+        return False
+    before = {name: value.clone() for name, value in state(pupil).items()}
+    try:
+        if fill(pupil, [place]) == ([], []):
+            return True
+    except (SafetensorError, OSError, ModelError):
+        pass  # damaged: it is trained anew, and replaced
+    for name, value in state(pupil).items():
+        value.copy_(before[name])
+    return False
+
+
+def _there(place: Path | None) -> bool:
+    return place is not None and first(place.exists)
+
+
+def _make_room(place: Path | None) -> None:
+    """Make the folder, so that it is known before the work whether there can be one."""
+    if place:
+        try:
+            files.private_folder(place.parent)
+        except OSError as error:
+            raise FailedError(f"cannot keep reference models in {place.parent}: {error.strerror}.") from None
+
+
+def _keep(pupil: nn.Module, place: Path | None) -> None:
+    if place is None:
+        return
+    part = place.with_suffix(f".{first(os.getpid)}")
+    try:
+        write(pupil, part)
+        first(lambda: part.replace(place))
+    except OSError:  # a full disk: it is used all the same, and trained anew the next time
+        with suppress(OSError):
+            first(lambda: part.unlink(missing_ok=True))

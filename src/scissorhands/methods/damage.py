@@ -1,0 +1,139 @@
+"""Damage: what a model lost on data that it should have kept. One rule, which every surface tells.
+
+Accuracy counts where the model is a classifier, and the loss where it is something else.
+"""
+
+import warnings
+from collections.abc import Callable, Mapping
+from functools import wraps
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from ..data.problem import Log, Problem, ignore, on_device
+from ..data.records import Part
+from ..distributed import gathered
+from ..randomness import seeded
+from .modes import evaluating
+
+FELL = 5.0  # points of accuracy that a model may lose
+GREW = 2.0  # times that its loss may grow
+FEW = 100  # unseen or test records, of which less tell nothing
+_GUESS = 0.2  # of the way from a guess to being always right: below that, a model knows next to nothing
+_LOOKED_AT = 2048  # records of a kind that are looked at where nobody asked for scores
+
+_NAMES = {"retain": "retained", "unseen": "unseen", "test": "test"}
+
+
+class DamageWarning(UserWarning):
+    """A method left a model that does worse on what it should have kept."""
+
+
+class GuessWarning(UserWarning):
+    """A model knew next to nothing of its training data before anything was done to it."""
+
+
+def damage(before: Mapping[str, float], after: Mapping[str, float], strictness: float = 1.0) -> str:
+    """Say what was lost, in words; empty if the model is about as good as before.
+
+    With a `strictness` of 2, half of a loss counts.
+
+    >>> damage({"retain_accuracy": 97.2}, {"retain_accuracy": 60.94})
+    'accuracy on the retained data fell from 97.2 to 60.9 %'
+    >>> damage({"retain_error": 0.02}, {"retain_error": 0.05})
+    'the loss on the retained data grew from 0.0200 to 0.0500'
+    >>> damage({"retain_accuracy": 97.2, "test_accuracy": 90.0}, {"retain_accuracy": 93.0, "test_accuracy": 88.0})
+    ''
+    """
+    found = []
+    for part, name in _NAMES.items():
+        was, now = (known.get(f"{part}_accuracy") for known in (before, after))
+        if was is not None and now is not None and was - now > FELL / strictness:
+            found.append(f"accuracy on the {name} data fell from {was:.1f} to {now:.1f} %")
+        was, now = (known.get(f"{part}_error") for known in (before, after))
+        if was is not None and now is not None and now > (1 + (GREW - 1) / strictness) * was:
+            found.append(f"the loss on the {name} data grew from {was:.4f} to {now:.4f}")
+    return "; ".join(found)
+
+
+def advice(lost: str) -> str:
+    """Say what was lost, what it means, and what to do."""
+    return f"{lost}: the model is damaged. Try a lower trim, or more epochs."
+
+
+def guesses(said: Tensor, labels: Tensor) -> str:
+    """Say that a model knows no more of the labels than a guess (Cohen's kappa below 0.2); empty if it knows more.
+
+    >>> guesses(torch.tensor([0, 1, 0, 1]), torch.tensor([0, 1, 0, 1]))
+    ''
+    >>> guesses(torch.tensor([1, 0, 1, 0]), torch.tensor([0, 1, 0, 1]))
+    'the model is right about 0.0 % of its training data, no more often than by a guess'
+    """
+    right = (said == labels).double().mean().item()
+    size = int(max(said.max(), labels.max())) + 1
+    chance = (said.bincount(minlength=size) * labels.bincount(minlength=size)).sum().item() / len(labels) ** 2
+    if right - chance >= _GUESS * (1 - chance) and right > 0:
+        return ""
+    return f"the model is right about {100 * right:.1f} % of its training data, no more often than by a guess"
+
+
+def watched(scrub: Callable[..., None]) -> Callable[..., None]:
+    """Make a method warn of the damage that it does.
+
+    A command measures it on all records and says it in its own way, so there it is not measured again.
+    """
+
+    @wraps(scrub)
+    def watching(method: Any, model: nn.Module, problem: Problem, log: Log = ignore) -> None:
+        if not problem.watch:
+            scrub(method, model, problem, log)
+            return
+        before = state(model, problem, method.judged_on)
+        if reason := before.pop("guess", None):
+            warnings.warn(f"{reason}: do labels and inputs fit it?", GuessWarning, stacklevel=2)
+        scrub(method, model, problem, log)
+        if lost := damage(before, state(model, problem, method.judged_on)):
+            warnings.warn(advice(lost), DamageWarning, stacklevel=2)
+
+    return watching
+
+
+def state(model: nn.Module, problem: Problem, judged_on: tuple[str, ...] = ("retain",)) -> dict[str, Any]:
+    """How the model does on some of the data that it should keep."""
+    found: dict[str, Any] = {}
+    parts = {"retain": problem.retain, "unseen": problem.unseen}
+    for name, part in parts.items():
+        if name not in judged_on or part is None or (name != "retain" and len(part) < FEW) or not len(part):
+            continue
+        some = problem.sample(part, min(1.0, _LOOKED_AT / len(part)), "damage")
+        if not problem.classifies:
+            found[f"{name}_error"] = mean_loss(model, problem, some)
+            continue
+        said = _said(model, some)
+        found[f"{name}_accuracy"] = 100 * (said == some.labels).double().mean().item()
+        if name == "retain":
+            found["guess"] = guesses(said, some.labels)
+    return found
+
+
+@torch.no_grad()
+def _said(model: nn.Module, part: Part) -> Tensor:
+    """The label that the model gives to each record."""
+    with evaluating(model):
+        found = [
+            gathered(model(on_device(model, inputs)).argmax(1).cpu(), len(ids))
+            for ids, (inputs, _) in zip(part.ids.split(512), part.batches(512), strict=True)
+        ]
+    return torch.cat(found)
+
+
+@torch.no_grad()
+def mean_loss(model: nn.Module, problem: Problem, part: Part, batch_size: int = 32) -> float:
+    """The mean loss on a part, with the same random numbers each time."""
+    with evaluating(model), seeded(problem.seed, "errors"):
+        sums = [
+            float(problem.loss(model, batch)) * len(ids)
+            for ids, batch in zip(part.ids.split(batch_size), part.batches(batch_size), strict=True)
+        ]
+    return sum(sums) / len(part)

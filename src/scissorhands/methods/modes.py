@@ -1,0 +1,54 @@
+"""Putting a model into a mode for the length of a block, and back into what it was."""
+
+from collections.abc import Iterator
+from contextlib import AbstractContextManager, contextmanager, nullcontext
+
+from torch import Tensor, nn
+from torch.nn.modules.batchnorm import _BatchNorm
+from torch.nn.modules.instancenorm import _InstanceNorm
+
+from ..distributed import counted, queue
+
+
+@contextmanager
+def _mode(model: nn.Module, training: bool) -> Iterator[None]:
+    modes = {module: module.training for module in model.modules()}
+    model.train(training)
+    try:
+        yield
+    finally:
+        for module, mode in modes.items():
+            module.training = mode
+
+
+def evaluating(model: nn.Module) -> AbstractContextManager[None]:
+    """Evaluation mode inside the block: no dropout, running statistics used and not updated."""
+    return _mode(model, training=False)
+
+
+def training(model: nn.Module) -> AbstractContextManager[None]:
+    """Training mode inside the block."""
+    return _mode(model, training=True)
+
+
+def able_to_train(model: nn.Module, batch: tuple[Tensor, Tensor]) -> AbstractContextManager[None]:
+    """The mode for a training step on the batch: a single record cannot be normalised by itself, so it is evaluated."""
+    return evaluating(model) if queue(counted(batch))[1] == 1 else nullcontext()
+
+
+@contextmanager
+def still_statistics(model: nn.Module) -> Iterator[None]:
+    """Keeps running statistics as they are inside the block, while normalising by the batch as in training.
+
+    What passes through the model inside the block leaves no trace in its buffers.
+    """
+    norms = [m for m in model.modules() if isinstance(m, _BatchNorm | _InstanceNorm)]
+    tracking = [m for m in norms if m.training and m.track_running_stats]
+    kept = [(m, m.running_mean, m.running_var, m.num_batches_tracked) for m in tracking]
+    for module in tracking:
+        module.running_mean = module.running_var = module.num_batches_tracked = None
+    try:
+        yield
+    finally:
+        for module, mean, variance, batches in kept:
+            module.running_mean, module.running_var, module.num_batches_tracked = mean, variance, batches

@@ -1,0 +1,120 @@
+"""Run folders as one self-contained page. It shows what is stored, and computes nothing.
+
+Pictures of records, such as those that were forgotten, stand in it only if they are asked for.
+"""
+
+import json
+import os
+from base64 import b64encode
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+
+from jinja2 import Environment, PackageLoader, select_autoescape
+
+from .. import runs
+from ..distributed import first
+from ..errors import RunError
+from ..files import read_bytes, read_text, write_text
+from ..metrics import METRICS
+from ..runs import GRIDS, PICTURES, ROWS, Run
+from ..runs.claims import ABOUT, PAGE, TABLE, claimed
+from .table import MAIN, Table
+
+_BYTES = 32 << 20  # the most of a picture
+
+
+def publish(folder: Path, table: Table, shown: Sequence[Run], title: str) -> None:
+    """Writes table.json and report.html into a folder."""
+    write(folder / TABLE, json.dumps(table.to_dict(), indent=2) + "\n")
+    write(folder / PAGE, page(table, shown, title))
+
+
+def write(path: Path, content: str) -> None:
+    """Writes a file once, by rename."""
+    first(lambda: write_text(path, content))
+
+
+def gathered(folders: Iterable[Path]) -> list[Run]:
+    """The runs in these folders: each is a run, a bench or demo with its runs, or a folder that holds runs."""
+    return [runs.checked(one) for folder in folders for one in _expanded(folder)]
+
+
+def _expanded(folder: Path) -> list[Path]:
+    if runs.is_run(folder) or not folder.is_dir():
+        return [folder]
+    if (folder / ABOUT).exists():
+        inside = [Path(str(name)) for name in claimed(folder)["runs"]]
+        inside = [folder / path for path in inside if not path.is_absolute() and ".." not in path.parts]
+    else:
+        inside = sorted(path for path in folder.iterdir() if not path.name.startswith("."))
+    found = [path for path in inside if runs.is_run(path)]
+    if not found and (folder / ABOUT).exists():
+        raise RunError(f"{folder} has no finished run yet.")
+    return found or [folder]
+
+
+def page(table: Table, shown: Sequence[Run], title: str, pictures: bool = False) -> str:
+    """The page, as text; with `pictures` of records, too, where there are some."""
+    environment = Environment(
+        loader=PackageLoader("scissorhands.report", "."), autoescape=select_autoescape(["html"]), trim_blocks=True
+    )
+    template = environment.get_template("report.html")
+    above = os.path.commonpath([run.folder.absolute().parent for run in shown])
+    main = table.names(MAIN)
+    return template.render(
+        title=title,
+        table=table,
+        main=main,
+        rest=[name for name in table.names() if name not in main],
+        metrics=METRICS,
+        sheets=_sheets(table),
+        prompts=_prompts(shown),
+        runs=[(run, os.path.relpath(run.folder, above), _pictures(run, pictures)) for run in shown],
+    )
+
+
+def _sheets(table: Table) -> dict[str, str]:
+    """What the first run of each row draws, where pipelines were judged."""
+    found = {}
+    for row in table.rows:
+        for name in ("drawn", "after"):
+            if row.runs and (picture := _picture(row.runs[0].folder / GRIDS / f"{name}.png")):
+                found[row.method] = picture
+    return found
+
+
+def _prompts(shown: Sequence[Run]) -> list[str]:
+    """What the rows of the grids were asked for, where they are the same in all runs."""
+    known = {read_text(file, _BYTES) for run in shown if _own(file := run.folder / GRIDS / ROWS)}
+    return known.pop().splitlines() if len(known) == 1 else []
+
+
+_SHEETS = {
+    PICTURES: "Where the model looks for the true label: the record, before, after. Each map is scaled by itself.",
+    GRIDS: "What the pipeline draws: a row for each prompt, or rows of prompts that have one image each.",
+}
+
+
+def _pictures(run: Run, records: bool) -> dict[str, dict[str, str]]:
+    """The pictures in the run folder under what they show, as text that a page can hold; of records only if asked."""
+    found = {}
+    for folder, shows in _SHEETS.items():
+        if folder == PICTURES and not records:
+            continue
+        files = sorted((run.folder / folder).glob("*.png"), key=lambda file: (file.stem == "after", file.stem))
+        if pictures := {file.stem: picture for file in files if (picture := _picture(file))}:
+            found[shows] = pictures
+    return found
+
+
+def _picture(file: Path) -> str:
+    """A picture as text that a page can hold; none of what is no PNG of ours, since a link may lead to any file."""
+    if not _own(file) or file.stat().st_size > _BYTES:
+        return ""
+    content = read_bytes(file, _BYTES)
+    return b64encode(content).decode() if content.startswith(b"\x89PNG\r\n\x1a\n") else ""
+
+
+def _own(file: Path) -> bool:
+    """Whether it is a regular file that stands in the run folder itself, and is not linked from elsewhere."""
+    return file.is_file() and not file.is_symlink() and not file.parent.is_symlink()

@@ -1,0 +1,142 @@
+"""Drawing images from prompts, into folders."""
+
+import csv
+import hashlib
+import io
+import json
+import os
+import warnings
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from itertools import groupby
+from pathlib import Path
+from typing import Any
+
+import torch
+from PIL import Image
+from torch import Tensor
+
+from ... import runs
+from ...data.problem import Log, ignore
+from ...distributed import first, rank, together, world_size
+from ...errors import DataError, RunError, SettingError
+from ...files import read_json, require_kinds, write_text
+from ...settings import Settings, at_least_one, non_negative, setting
+from ...tasks.diffusion import pipeline as pipelines
+from ...tasks.diffusion.pictures import METADATA
+from ...tasks.diffusion.prompts import Prompt
+
+DRAWN, MAKER = "drawn.json", "pipeline.json"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Drawing(Settings):
+    """How images are drawn."""
+
+    steps: int = setting(50, at_least_one, "steps of denoising")
+    guidance: float = setting(7.5, non_negative, "how far to go from the empty prompt towards the prompt")
+    batch_size: int = setting(4, at_least_one, "images that are drawn together")
+
+
+def drawn(pipeline: Any, prompts: Sequence[Prompt], how: Drawing) -> Iterator[Tensor]:
+    """The images, 8-bit, in batches of one guidance; each depends on its prompt, seed and guidance alone."""
+    most = int(pipeline.scheduler.config.num_train_timesteps)
+    if how.steps > most:
+        raise SettingError(f"'steps' is {how.steps}, and the pipeline knows {most} steps.")
+    for guidance, some in groupby(prompts, lambda prompt: prompt.guidance):
+        batches = list(some)
+        for start in range(0, len(batches), how.batch_size):
+            batch = batches[start : start + how.batch_size]
+            with warnings.catch_warnings(action="ignore"):
+                images = pipeline(
+                    [prompt.text for prompt in batch],
+                    generator=[torch.Generator().manual_seed(prompt.seed or 0) for prompt in batch],
+                    num_inference_steps=how.steps,
+                    guidance_scale=how.guidance if guidance is None else guidance,
+                    output_type="pt",
+                ).images
+            yield (images.clamp(0, 1) * 255).round().to(torch.uint8).cpu()
+
+
+def several(prompts: Sequence[str], per_prompt: int, seed: int, number: int = 0) -> dict[str, Prompt]:
+    """Some images of each prompt, of seeds that count up, by the names of their files, which count from a number."""
+    return {
+        f"{p:03}-{i:05}.png": Prompt(prompt, p, seed + i)
+        for p, prompt in enumerate(prompts, start=number)
+        for i in range(per_prompt)
+    }
+
+
+def each(prompts: Sequence[Prompt], seed: int) -> dict[str, Prompt]:
+    """One image of each prompt, by the names of their files; one that names no seed gets this one."""
+    return {
+        f"{number:06}.png": prompt if prompt.seed is not None else replace(prompt, seed=seed)
+        for number, prompt in enumerate(prompts)
+    }
+
+
+def key(pipeline: Any, wanted: Mapping[str, Prompt], how: Drawing) -> str:
+    """A name for what would be drawn, the same for the same images."""
+    named = {name: vars(prompt) for name, prompt in wanted.items()}
+    about = json.dumps([pipelines.weights(pipeline), named, how.to_dict()])
+    return hashlib.sha256(about.encode()).hexdigest()[:32]
+
+
+def sample(pipeline: Any, wanted: Mapping[str, Prompt], how: Drawing, folder: Path, log: Log = ignore) -> None:
+    """Fills a folder with the images, and a list of them; what is there already is not drawn again."""
+    first(lambda: _require_same(folder, {"weights": pipelines.weights(pipeline), **how.to_dict()}, wanted))
+    missing = sorted(
+        ((name, prompt) for name, prompt in wanted.items() if not (folder / name).exists()),
+        key=lambda one: (one[1].guidance is not None, one[1].guidance or 0.0),  # those of one guidance together
+    )
+    together()
+    missing, done = missing[rank() :: world_size()], 0  # each process draws its share
+    for images in drawn(pipeline, [prompt for _, prompt in missing], how):
+        for image in images:
+            _write(image, folder / missing[done][0])
+            done += 1
+        log({"phase": "draw", "epoch": 0, "step": done, "steps": len(missing)})
+    together()
+    first(lambda: _list(folder, wanted, how))
+
+
+def sign(folder: Path, source: Path) -> None:
+    """Writes into a folder of images which pipeline drew them, and how that was made where it is known."""
+    made: dict[str, Any] = {"name": source.resolve().name}
+    if runs.is_run(source):
+        run = runs.read(source)
+        made |= {"record": run.record, "seconds": run.result.seconds, "memory_mib": run.result.memory_mib}
+    first(lambda: write_text(folder / MAKER, json.dumps(made, indent=1) + "\n"))
+
+
+def _list(folder: Path, wanted: Mapping[str, Prompt], how: Drawing) -> None:
+    """Writes metadata.csv."""
+    text = io.StringIO(newline="")
+    table = csv.writer(text)
+    table.writerow(["file_name", "prompt", "seed", "guidance"])
+    for name, prompt in wanted.items():
+        table.writerow([name, prompt.text, prompt.seed, how.guidance if prompt.guidance is None else prompt.guidance])
+    write_text(folder / METADATA, text.getvalue())
+
+
+def _require_same(folder: Path, how: dict[str, Any], wanted: Mapping[str, Prompt]) -> None:
+    """Refuses to mix images of one making with those of another, and writes down how these are made."""
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise RunError(f"cannot write to {folder}: {error.strerror}.") from None
+    path, images = folder / DRAWN, {name: [p.text, p.seed, p.guidance] for name, p in wanted.items()}
+    if not path.exists() and any(folder.iterdir()):
+        raise DataError(f"{folder} is not empty, and was not filled by 'sample': choose another folder.")
+    known = read_json(path, dict) if path.exists() else {**how, "images": images}
+    require_kinds(path, known, {"images": dict})
+    before = known.pop("images")
+    if known != how or any(before.get(name, image) != image for name, image in images.items()):
+        raise DataError(f"{folder} holds images that were drawn otherwise: choose another folder.")
+    write_text(path, json.dumps({**how, "images": {**before, **images}}, indent=1) + "\n")
+
+
+def _write(image: Tensor, path: Path) -> None:
+    part = path.with_name(f".{path.name}.{os.getpid()}")
+    Image.fromarray(image.permute(1, 2, 0).numpy()).save(part, "PNG")
+    part.replace(path)

@@ -1,0 +1,1 @@
+"""Image classifiers: our networks, Hugging Face folders, your own factories."""

@@ -1,0 +1,88 @@
+"""Which class of the data is which class of the model: by name, not by position."""
+
+import re
+from collections.abc import Sequence
+
+from ...errors import DataError, SettingError, did_you_mean, listed
+
+POSITION = "position"
+_UNNAMED = re.compile(r"(?:label[_ -]?)?\d+", re.IGNORECASE)  # what data and models are given that nobody named
+
+
+def numbers(data: Sequence[str], model: Sequence[str], given: str = "") -> list[int] | None:
+    """Return the model's number of each class of the data; none where the numbers are the same.
+
+    Where one side has no names, and the model does not know those of the data, classes are taken by their position.
+    `given` says it otherwise: `position`, or the model's class for each of the data's, as in `lorry=truck`.
+
+    >>> numbers(["airplane", "frog", "ship"], ["ship", "frog", "airplane"])
+    [2, 1, 0]
+    >>> numbers(["cat", "dog"], ["LABEL_0", "LABEL_1"]), numbers(["0", "1"], ["cat", "dog"])
+    (None, None)
+    >>> numbers(["1", "10", "2"], ["1", "2", "10"])
+    [0, 2, 1]
+    >>> numbers(["lorry", "plane"], ["airplane", "truck"], "lorry=truck,plane=airplane")
+    [1, 0]
+    """
+    unnamed = not (named(data) and named(model)) and not {*data} <= {*model}
+    if given == POSITION or (not given and unnamed):
+        return None
+    asked = _parsed(given, data, model) if given else {}
+    found = [asked[name] if name in asked else _number(name, data, model) for name in data]
+    if len(set(found)) < len(found):
+        twice = next(number for number in found if found.count(number) > 1)
+        raise DataError(f"two classes of the data are the model's class '{_shown(model, twice)}'. {_HINT}")
+    return None if found == list(range(len(model))) else found
+
+
+_HINT = "Say which is which: --labels DATA=MODEL,… or, to take them by their position, --labels position."
+
+
+def named(classes: Sequence[str]) -> bool:
+    """Whether the classes have names, and not only numbers."""
+    return any(not _UNNAMED.fullmatch(name) for name in classes)
+
+
+def _number(name: str, data: Sequence[str], model: Sequence[str]) -> int:
+    """The number of the model's class of that name, or of which that name is one, separated by commas."""
+    same = [i for i, other in enumerate(model) if _plain(other) == _plain(name)]
+    same = same or [i for i, other in enumerate(model) if _plain(name) in map(_plain, other.split(","))]
+    if len(same) != 1:
+        several = f"several classes of the model are called '{name}'" if same else f"the model has no class '{name}'"
+        raise DataError(f"{several}, as the data has. Its classes: {listed(model)}. {_HINT}")
+    return same[0]
+
+
+def _plain(name: str) -> str:
+    """A name without what makes no difference.
+
+    >>> _plain("Golden_Retriever "), _plain("golden retriever")
+    ('golden retriever', 'golden retriever')
+    """
+    return re.sub(r"[\s_-]+", " ", name).strip().casefold()
+
+
+def _parsed(given: str, data: Sequence[str], model: Sequence[str]) -> dict[str, int]:
+    """The pairs of `data class=model class`; the model's class by its name or number."""
+    found: dict[str, int] = {}
+    if not model:
+        raise SettingError("--labels: the model does not say what its classes are called, so leave --labels out.")
+    for pair in given.split(","):
+        name, equals, other = (part.strip() for part in pair.partition("="))
+        if not equals or not name or not other:
+            raise SettingError(f"--labels: '{pair.strip()}' is not of the form DATA=MODEL.")
+        if name not in data:
+            raise SettingError(f"--labels: the data has no class '{name}'. {did_you_mean(name, data)}")
+        if name in found:
+            raise SettingError(f"--labels: '{name}' stands there twice.")
+        if other not in model and other.isdecimal() and len(other) < 10 and int(other) < len(model):
+            found[name] = int(other)
+        elif other in model:
+            found[name] = list(model).index(other)
+        else:
+            raise SettingError(f"--labels: the model has no class '{other}'. {did_you_mean(other, model)}")
+    return found
+
+
+def _shown(model: Sequence[str], number: int) -> str:
+    return model[number] if number < len(model) else str(number)

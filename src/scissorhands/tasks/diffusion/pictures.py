@@ -1,0 +1,110 @@
+"""Folders of images with prompts: a metadata.csv of `file_name` and `prompt` beside the images that it lists."""
+
+import csv
+import io
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import torch
+from torch import Tensor
+
+from ...data.images import decode
+from ...data.records import Stored
+from ...errors import DataError, ReadError, did_you_mean
+from ...files import read_text
+from ..pretrained import is_inside
+
+METADATA = "metadata.csv"
+_IMAGES = (".png", ".jpg", ".jpeg", ".webp", ".bmp")
+
+
+def read(folder: Path, side: int) -> Stored:
+    """The images of a folder with a metadata.csv of `file_name` and `prompt`, resized; the label is the prompt."""
+    pictures = Pictures.of(folder, side)
+    prompts = sorted(set(pictures.prompts))
+    labels = torch.tensor([prompts.index(prompt) for prompt in pictures.prompts])
+    return Stored(pictures[:], labels, classes=tuple(prompts))
+
+
+@dataclass(frozen=True)
+class Pictures:
+    """Images in files, with their prompts, decoded when they are asked for, as 8-bit colour of one size."""
+
+    files: Sequence[Path]
+    prompts: Sequence[str]
+    side: int
+
+    @classmethod
+    def of(cls, folder: Path, side: int = 0) -> "Pictures":
+        """The images that a folder's metadata.csv lists; without a side, as large as the first one."""
+        rows = read_list(folder)
+        files = [_own(folder, row["file_name"]) for row in rows]
+        return cls(files, [row["prompt"] for row in rows], side or _side(files[0]))
+
+    @classmethod
+    def in_folder(cls, folder: Path, side: int) -> "Pictures":
+        """The images of a folder that may have no list, and then no prompts."""
+        if (folder / METADATA).is_file():
+            return cls.of(folder, side)
+        names = sorted(path.name for path in folder.glob("*") if path.suffix.lower() in _IMAGES)
+        if not names:
+            raise DataError(f"there are no images in '{folder}'.")
+        files = [_own(folder, name) for name in names]
+        return cls(files, [""] * len(files), side)
+
+    def __len__(self) -> int:
+        return len(self.files)
+
+    def __getitem__(self, some: slice) -> Tensor:
+        numbers = range(len(self.files))[some]
+        return torch.stack([_decoded(self.files[number], number, self.side) for number in numbers])
+
+    def split(self, size: int) -> Iterator[Tensor]:
+        """Batches of so many images."""
+        return (self[start : start + size] for start in range(0, len(self), size))
+
+    def only(self, chosen: Sequence[bool]) -> "Pictures":
+        """Those that are chosen."""
+        return replace(
+            self,
+            files=[file for file, keep in zip(self.files, chosen, strict=True) if keep],
+            prompts=[prompt for prompt, keep in zip(self.prompts, chosen, strict=True) if keep],
+        )
+
+
+def _own(folder: Path, name: str) -> Path:
+    """The file of an image, refused if it is not in the folder, or is something that cannot be read to its end."""
+    path = folder / name
+    if not is_inside(path, folder):
+        raise DataError(f"the image '{name}' leads out of {folder}: only images in the folder are read.")
+    if path.exists() and not path.is_file() and not path.is_dir():
+        raise DataError(f"the image '{name}' in {folder} is not a regular file.")
+    return path
+
+
+def _decoded(file: Path, number: int, side: int) -> Tensor:
+    return decode({"path": str(file), "bytes": None}, number, (side, side), grey=False)
+
+
+def _side(file: Path) -> int:
+    """How wide the image in a file is."""
+    return decode({"path": str(file), "bytes": None}, 0, None, grey=False).shape[-1]
+
+
+def read_list(folder: Path) -> list[dict[str, str]]:
+    """The rows of a folder's metadata.csv."""
+    try:
+        reader = csv.DictReader(io.StringIO(read_text(folder / METADATA), newline=""))
+        rows, columns = list(reader), [name for name in reader.fieldnames or () if name]
+    except (ReadError, csv.Error) as error:
+        raise DataError(f"{folder} has no readable {METADATA} of file names and prompts: {error}") from None
+    for column in ("file_name", "prompt"):
+        if column not in columns:
+            known = did_you_mean(column, columns) if columns else "It is empty."
+            raise DataError(f"{folder / METADATA} has no column '{column}'. {known}")
+        if lacking := [number for number, row in enumerate(rows, start=2) if not isinstance(row[column], str)]:
+            raise DataError(f"line {lacking[0]} of {folder / METADATA} has no '{column}'.")
+    if not rows:
+        raise DataError(f"{folder / METADATA} lists no image.")
+    return rows

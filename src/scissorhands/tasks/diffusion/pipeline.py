@@ -1,0 +1,213 @@
+"""A Stable Diffusion pipeline folder: opened, and written again with another U-Net."""
+
+import copy
+import shutil
+import warnings
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from ...distributed import first, write
+from ...errors import ModelError, listed
+from ..classification.huggingface import hush
+from ..classification.models import fingerprint
+from ..pretrained import files_of, read_config, require_finite, require_inside, require_no_code, require_safe
+from .extras import imported
+
+INDEX = "model_index.json"
+WEIGHTS = Path("unet") / "diffusion_pytorch_model.safetensors"
+_PARTS = ("unet", "vae", "text_encoder", "tokenizer", "scheduler")
+_OPTIONAL = ("safety_checker", "feature_extractor", "image_encoder")
+_LIBRARIES = (None, "diffusers", "transformers", "stable_diffusion")  # any other is code that the folder brings along
+
+
+def is_pipeline(folder: str | Path) -> bool:
+    """Whether the folder is that of a diffusers pipeline."""
+    return (Path(folder) / INDEX).is_file()
+
+
+def load(folder: Path, device: torch.device) -> Any:
+    """The pipeline in a folder, on a device, as a diffusers StableDiffusionPipeline.
+
+    Each part is loaded as what it has to be, not as what the folder says it is.
+    """
+    index = require(folder)
+    hush()
+    diffusers, logging = imported("diffusers", "diffusion"), imported("diffusers.utils.logging", "diffusion")
+    logging.set_verbosity(logging.CRITICAL)
+    logging.disable_progress_bar()
+    transformers = imported("transformers", "diffusion")
+    kinds = {
+        "unet": diffusers.UNet2DConditionModel,
+        "vae": diffusers.AutoencoderKL,
+        "text_encoder": transformers.CLIPTextModel,
+    }
+    with warnings.catch_warnings(action="ignore"):
+        parts = {name: _part(folder / name, kind) for name, kind in kinds.items()}
+        try:
+            words = transformers.CLIPTokenizer.from_pretrained(
+                folder / "tokenizer", local_files_only=True, trust_remote_code=False
+            )
+            scheduler = _scheduler(index, diffusers).from_pretrained(folder / "scheduler", local_files_only=True)
+            pipeline = diffusers.StableDiffusionPipeline(
+                **parts,
+                tokenizer=words,
+                scheduler=scheduler,
+                safety_checker=None,
+                feature_extractor=None,
+                requires_safety_checker=False,
+            )
+        except ModelError:
+            raise
+        except Exception as error:  # diffusers raises whatever its many readers raise
+            raise ModelError(f"{folder} cannot be loaded as a pipeline: {_reason(error)}") from None
+    pipeline.set_progress_bar_config(disable=True)
+    for part in (pipeline.vae, pipeline.text_encoder):
+        part.requires_grad_(False)
+    pipeline.to(device)
+    _require_works(pipeline, folder)
+    return pipeline
+
+
+def _require_works(pipeline: Any, folder: Path) -> None:
+    """Draws and encodes a very small image, so that settings that make no sense show before the work."""
+    if type(pipeline.unet.config.sample_size) is not int or pipeline.unet.config.sample_size < 1:
+        raise ModelError(f"{folder} cannot draw: its U-Net has a sample_size of {pipeline.unet.config.sample_size!r}.")
+    scheduler, side = copy.deepcopy(pipeline.scheduler), 8 * int(pipeline.vae_scale_factor)
+    how = {"height": side, "width": side, "num_inference_steps": 2, "generator": torch.Generator().manual_seed(0)}
+    try:
+        with warnings.catch_warnings(action="ignore"):
+            encoded_text(pipeline, ["", "a picture"])
+            drawn = pipeline("", **how, output_type="pt").images
+        latents = encoded_images(pipeline, torch.zeros(1, 3, side, side, dtype=torch.uint8))
+    except Exception as error:  # diffusers and transformers raise whatever their many layers raise
+        raise ModelError(f"{folder} cannot draw: {_reason(error)}") from None
+    if not torch.isfinite(drawn).all() or not torch.isfinite(latents).all():
+        raise ModelError(f"{folder} cannot draw: its images are not finite.")
+    pipeline.scheduler = scheduler  # drawing leaves its steps in it
+
+
+def save(unet: nn.Module, source: Path, folder: Path) -> None:
+    """Writes the pipeline of a folder into another one, with this U-Net in place of its own; all else is copied."""
+    first(lambda: _copy(source, folder))
+    write(unet, folder / WEIGHTS)
+
+
+def _copy(source: Path, folder: Path) -> None:
+    """Copies what makes up the pipeline, but for the weights of its U-Net, whatever they are called."""
+    index = require(source)
+    shutil.copyfile(source / INDEX, folder / INDEX)
+    for part in (name for name in (*_PARTS, *_OPTIONAL) if name in index and (source / name).is_dir()):
+        (folder / part).mkdir()
+        for file in files_of(source / part, source):
+            if part != "unet" or file.name == "config.json":
+                shutil.copyfile(file, folder / part / file.name)
+
+
+def size(pipeline: Any) -> int:
+    """The side of the images that the pipeline draws."""
+    return int(pipeline.unet.config.sample_size * pipeline.vae_scale_factor)
+
+
+def encoded_text(pipeline: Any, prompts: list[str]) -> Tensor:
+    """What the U-Net is told for each prompt."""
+    tokenizer, encoder = pipeline.tokenizer, pipeline.text_encoder
+    tokens = tokenizer(prompts, padding="max_length", max_length=tokenizer.model_max_length, truncation=True)
+    with torch.no_grad():
+        found: Tensor = encoder(torch.tensor(tokens["input_ids"]).to(encoder.device))[0]
+    return found
+
+
+def encoded_images(pipeline: Any, images: Tensor, batch_size: int = 32) -> Tensor:
+    """The latents of 8-bit images, as the U-Net knows them."""
+    vae = pipeline.vae
+    with torch.no_grad():
+        found = [
+            vae.encode((some.to(vae.device, vae.dtype) / 127.5) - 1).latent_dist.mode().cpu()
+            for some in images.split(batch_size)
+        ]
+    return torch.cat(found) * float(vae.config.scaling_factor)
+
+
+def weights(pipeline: Any) -> str:
+    """A hash of all weights of the pipeline."""
+    return "-".join(fingerprint(part) for part in (pipeline.unet, pipeline.vae, pipeline.text_encoder))
+
+
+def _scheduler(index: dict[str, Any], diffusers: Any) -> Any:
+    """The class of the scheduler, which must be one of diffusers."""
+    name = index["scheduler"][1]
+    kind = getattr(diffusers, name, None)
+    if not isinstance(kind, type) or not issubclass(kind, diffusers.SchedulerMixin):
+        raise ModelError(f"the pipeline's scheduler is a {name}, which diffusers does not have.")
+    return kind
+
+
+def _part(folder: Path, kind: Any) -> Any:
+    """A model of the pipeline, refused if its files lack one of its weights, which would be random."""
+    ours = hasattr(kind, "load_config")  # diffusers' own; the text encoder is of transformers
+    more: dict[str, Any] = {"dtype": torch.float32, "trust_remote_code": False}
+    if ours:
+        more = {"torch_dtype": torch.float32, "low_cpu_mem_usage": False}
+    try:
+        model, info = kind.from_pretrained(
+            folder,
+            use_safetensors=True,
+            local_files_only=True,
+            ignore_mismatched_sizes=True,
+            output_loading_info=True,
+            **more,
+        )
+    except Exception as error:  # diffusers and transformers raise whatever their many readers raise
+        raise ModelError(f"{folder} cannot be loaded: {_reason(error)}") from None
+    missing = sorted(map(str, info["missing_keys"]))
+    unfit = sorted(str(one[0]) for one in info["mismatched_keys"])
+    for what, names in (("missing", missing), ("of another shape", unfit)):
+        if names:
+            raise ModelError(f"the weights in {folder} do not fit its config.json; {what}: {listed(names, 3)}.")
+    require_finite(model, folder)
+    return model
+
+
+def _reason(error: Exception) -> str:
+    """The first line of what went wrong."""
+    return next(iter(str(error).strip().splitlines()), type(error).__name__)
+
+
+def require(folder: Path) -> dict[str, Any]:
+    """Refuses a folder that is not a whole StableDiffusionPipeline with safe weights, or returns its index."""
+    if not folder.is_dir():
+        raise ModelError(f"there is no pipeline folder '{folder}'.")
+    if not (folder / INDEX).exists():
+        raise ModelError(f"{folder} is no pipeline folder: it has no {INDEX}.")
+    require_inside(folder / INDEX, folder)
+    index = read_config(folder / INDEX)
+    require_no_code(folder / INDEX, index)
+    kind = index.get("_class_name")
+    if kind != "StableDiffusionPipeline":
+        raise ModelError(f"{folder} is a {kind}, and only a StableDiffusionPipeline can be scrubbed.")
+    for part in _PARTS:
+        if not (folder / part).is_dir():
+            raise ModelError(f"{folder} is damaged: it has no '{part}'.")
+    for part in [name for name, value in index.items() if isinstance(value, list)] + list(_PARTS):
+        _require_part(folder, part, index.get(part))
+    for part in ("unet", "vae", "text_encoder"):
+        if not any((folder / part).glob("*.safetensors")):
+            raise ModelError(f"{folder / part} has no weights as safetensors, and nothing else is loaded.")
+    return index
+
+
+def _require_part(folder: Path, name: str, named: Any) -> None:
+    """Refuses a part that a StableDiffusionPipeline has not, and one that is code, or leads elsewhere."""
+    if name not in (*_PARTS, *_OPTIONAL):
+        raise ModelError(f"{folder / INDEX} lists '{name}', which is no part of a StableDiffusionPipeline.")
+    if not (isinstance(named, list) and len(named) == 2 and all(isinstance(one, str | None) for one in named)):
+        raise ModelError(f"{folder / INDEX} does not name the class of '{name}'.")
+    if named[0] not in _LIBRARIES:
+        raise ModelError(f"{folder / INDEX} names code of its own for '{name}', '{named[0]}', which is not run.")
+    if (folder / name).is_dir():
+        require_safe(folder / name, folder)
+        if any((folder / name).glob("*.py")):
+            raise ModelError(f"{folder / name} holds code, which is not run: a part has none.")

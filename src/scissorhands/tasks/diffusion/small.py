@@ -1,0 +1,313 @@
+"""A small text-to-image pipeline that is trained in minutes: ten prompts, ten handwritten digits.
+
+It is a StableDiffusionPipeline of the same parts and files as a large one, so that what works on it works on those.
+"""
+
+import hashlib
+import json
+import os
+import shutil
+import tempfile
+from collections.abc import Callable
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from ... import files
+from ...cost import measured
+from ...data.problem import Log, Problem, ignore
+from ...data.records import Batch, Part, Stored
+from ...data.sources import Source
+from ...errors import FailedError
+from ...evaluation.reference_models import Teacher
+from ...files import read_json, require_kinds
+from ...methods.descent import Training, finite, scheduled
+from ...methods.modes import training
+from ...randomness import seeded
+from ..classification.huggingface import hush
+from ..classification.models import create
+from ..classification.networks import unit
+from .extras import imported
+
+WORDS = ("zero", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine")
+PROMPTS = tuple(f"a handwritten {word}" for word in WORDS)
+SIDE = 16
+_TIMES = 1000  # steps from a picture to noise
+_WARM_UP = 100  # optimiser steps until the learning rate is reached
+_COST = "cost.json"
+_START, _END = "<|startoftext|>", "<|endoftext|>"
+
+
+@dataclass(frozen=True)
+class Plan:
+    """How large the parts of the pipeline are, and how they are trained."""
+
+    vae: tuple[int, ...] = (16, 32, 32)  # channels at 16 × 16, 8 × 8 and 4 × 4 pixels, the size of the latents
+    unet: tuple[int, ...] = (64, 64)
+    text: int = 64
+    vae_epochs: int = 16
+    unet_epochs: int = 60
+    batch_size: int = 64
+    lr: float = 2e-3
+    empty: float = 0.1  # share of the records whose prompt is left out
+    average: float = 0.995  # weight of the past in the running average of the weights
+    divergence: float = 2.5e-5  # weight of the latents' distance from a normal distribution
+
+
+def pictures() -> tuple[Stored, Stored]:
+    """The training and test records of `digits`, in colour, of 16 × 16 pixels; a label is the number of a prompt."""
+    data = Source(name="digits").load()
+    train, test = (_enlarged(*records.fetch(torch.arange(len(records)))) for records in (data.train, data.test))
+    return train, test
+
+
+def _enlarged(images: Tensor, labels: Tensor) -> Stored:
+    large = F.interpolate(images.float(), SIDE, mode="bilinear", align_corners=False).round().to(torch.uint8)
+    return Stored(large.repeat(1, 3, 1, 1), labels, classes=PROMPTS)
+
+
+def tokenizer() -> Any:
+    """A CLIP tokenizer that has every word of the prompts as one token, and spells all others letter by letter."""
+    from tokenizers.pre_tokenizers import ByteLevel
+    from transformers import CLIPTokenizer
+
+    letters = sorted(ByteLevel.alphabet())
+    merges = [merge for word in ("handwritten", *WORDS) for merge in _merges(word)]
+    tokens = dict.fromkeys([*letters, *(f"{x}</w>" for x in letters), *map("".join, merges), _START, _END])
+    with tempfile.TemporaryDirectory() as folder:
+        vocabulary = {token: number for number, token in enumerate(tokens)}
+        Path(folder, "vocab.json").write_text(json.dumps(vocabulary), encoding="utf-8")
+        Path(folder, "merges.txt").write_text("\n".join(["#version: 0.2", *map(" ".join, merges)]), encoding="utf-8")
+        return CLIPTokenizer.from_pretrained(folder, model_max_length=16)
+
+
+def _merges(word: str) -> list[tuple[str, str]]:
+    """The steps that put a word together from its letters, from left to right.
+
+    >>> _merges("one")
+    [('o', 'n'), ('on', 'e</w>')]
+    """
+    letters = [*word[:-1], f"{word[-1]}</w>"]
+    return [("".join(letters[:i]), letters[i]) for i in range(1, len(letters))]
+
+
+def untrained(plan: Plan) -> Any:
+    """The pipeline with fresh weights."""
+    diffusers, words = _diffusers(), tokenizer()
+    return diffusers.StableDiffusionPipeline(
+        vae=_vae(plan),
+        text_encoder=_text_encoder(plan, words),
+        tokenizer=words,
+        unet=_unet(plan),
+        scheduler=diffusers.DDIMScheduler(
+            num_train_timesteps=_TIMES,
+            beta_start=0.00085,
+            beta_end=0.012,
+            beta_schedule="scaled_linear",
+            clip_sample=False,
+            set_alpha_to_one=False,
+            steps_offset=1,
+        ),
+        safety_checker=None,
+        feature_extractor=None,
+        requires_safety_checker=False,
+    )
+
+
+def _diffusers() -> Any:
+    """The package, kept from printing."""
+    hush()
+    logging = imported("diffusers.utils.logging", "diffusion")
+    logging.set_verbosity_error()
+    logging.disable_progress_bar()
+    return imported("diffusers", "diffusion")
+
+
+def _vae(plan: Plan) -> Any:
+    return _diffusers().AutoencoderKL(
+        down_block_types=("DownEncoderBlock2D",) * len(plan.vae),
+        up_block_types=("UpDecoderBlock2D",) * len(plan.vae),
+        block_out_channels=plan.vae,
+        norm_num_groups=min(8, *plan.vae),
+        sample_size=SIDE,
+    )
+
+
+def _text_encoder(plan: Plan, words: Any) -> Any:
+    from transformers import CLIPTextConfig, CLIPTextModel
+
+    return CLIPTextModel(
+        CLIPTextConfig(
+            vocab_size=len(words),
+            hidden_size=plan.text,
+            intermediate_size=2 * plan.text,
+            projection_dim=plan.text,
+            num_hidden_layers=1,
+            num_attention_heads=2,
+            max_position_embeddings=words.model_max_length,
+            bos_token_id=words.bos_token_id,
+            eos_token_id=words.eos_token_id,
+            pad_token_id=words.pad_token_id,
+        )
+    )
+
+
+def _unet(plan: Plan) -> Any:
+    return _diffusers().UNet2DConditionModel(
+        sample_size=SIDE >> (len(plan.vae) - 1),
+        layers_per_block=1,
+        block_out_channels=plan.unet,
+        down_block_types=("CrossAttnDownBlock2D",) * len(plan.unet),
+        up_block_types=("CrossAttnUpBlock2D",) * len(plan.unet),
+        cross_attention_dim=plan.text,
+        attention_head_dim=2,
+        norm_num_groups=min(8, *plan.unet),
+    )
+
+
+def trained(seed: int, log: Log = ignore, plan: Plan | None = None) -> Any:
+    """A StableDiffusionPipeline that draws a digit for its prompt, trained from scratch."""
+    plan = plan or Plan()
+    train, _ = pictures()
+    with seeded(seed, "pipeline"):
+        pipeline = untrained(plan)
+    pipeline.set_progress_bar_config(disable=True)
+    _fit_vae(pipeline, train, plan, seed, log)
+    _fit_unet(pipeline, _latents(pipeline, train), plan, seed, log)
+    return pipeline
+
+
+def _fit_vae(pipeline: Any, train: Stored, plan: Plan, seed: int, log: Log) -> None:
+    """Trains the autoencoder, and notes by what its latents are to be multiplied to have deviation 1, in place."""
+    vae = pipeline.vae
+
+    def loss(batch: Batch) -> Tensor:
+        images = _signed(batch[0])
+        found = vae.encode(images).latent_dist
+        divergence: Tensor = found.kl().mean()
+        return F.mse_loss(vae.decode(found.sample()).sample, images) + plan.divergence * divergence
+
+    _fit(nn.ModuleList([vae]), train, loss, "vae", plan.vae_epochs, plan, seed, log)
+    vae.register_to_config(scaling_factor=1.0)
+    vae.register_to_config(scaling_factor=1 / _latents(pipeline, train).inputs.std().item())
+
+
+def _fit_unet(pipeline: Any, latents: Stored, plan: Plan, seed: int, log: Log) -> None:
+    """Trains the U-Net and the text encoder to tell the noise in a latent, in place."""
+    unet, text, words, scheduler = pipeline.unet, pipeline.text_encoder, pipeline.tokenizer, pipeline.scheduler
+    ids = words([*PROMPTS, ""], padding="max_length", return_tensors="pt").input_ids
+
+    def loss(batch: Batch) -> Tensor:
+        clean, digits = batch
+        prompts = torch.where(torch.rand(len(digits)) < plan.empty, len(PROMPTS), digits)
+        noise, times = torch.randn_like(clean), _times(len(clean))
+        noisy = scheduler.add_noise(clean, noise, times)
+        return F.mse_loss(unet(noisy, times, text(ids)[0][prompts]).sample, noise)
+
+    _fit(nn.ModuleList([unet, text]), latents, loss, "unet", plan.unet_epochs, plan, seed, log)
+
+
+def _times(count: int) -> Tensor:
+    """Random times that are spread evenly, which makes the loss of a batch less random."""
+    return ((torch.rand(()) + torch.arange(count) / count) % 1 * _TIMES).long().clamp_max(_TIMES - 1)
+
+
+def _latents(pipeline: Any, records: Stored) -> Stored:
+    """What the autoencoder makes of the images, as the U-Net sees it."""
+    vae = pipeline.vae
+    with torch.no_grad():
+        found = vae.encode(_signed(records.inputs)).latent_dist.mean * vae.config.scaling_factor
+    return Stored(found, records.labels, classes=PROMPTS)
+
+
+def _signed(images: Tensor) -> Tensor:
+    """Images from -1 to 1, as the autoencoder has them."""
+    return unit(images, torch.float32) * 2 - 1
+
+
+def _fit(
+    networks: nn.ModuleList,
+    records: Stored,
+    loss: Callable[[Batch], Tensor],
+    phase: str,
+    epochs: int,
+    plan: Plan,
+    seed: int,
+    log: Log,
+) -> None:
+    """Minimises the loss, and leaves the running average of the weights, in place."""
+    weights = list(networks.parameters())
+    average = [weight.detach().clone() for weight in weights]
+    optimiser = torch.optim.AdamW(weights, lr=plan.lr, betas=(0.9, 0.99), weight_decay=1e-4, fused=True)
+    everything = Part(records, torch.arange(len(records)))
+    problem = Problem(Part(records, everything.ids[:0]), everything, seed=seed)
+    steps, step = epochs * problem.steps(everything, plan.batch_size), 0
+    with training(networks), seeded(seed, phase):
+        for epoch in range(epochs):
+            for batch in problem.batches(everything, plan.batch_size, phase, epoch):
+                rate = scheduled(plan.lr, "cosine", step, steps) * min(1, (step + 1) / _WARM_UP)
+                optimiser.param_groups[0]["lr"] = rate
+                error = loss(batch)
+                optimiser.zero_grad()
+                error.backward()
+                optimiser.step()
+                step += 1
+                new = 1 - min(plan.average, step / (step + 10))
+                for mean, weight in zip(average, weights, strict=True):
+                    mean.lerp_(weight.detach(), new)
+                log({"phase": phase, "epoch": epoch, "step": step, "steps": steps, "loss": finite(error)})
+    for weight, mean in zip(weights, average, strict=True):
+        weight.data.copy_(mean)
+    networks.eval()
+
+
+def original(seed: int, log: Log = ignore, folder: Path | None = None, plan: Plan | None = None) -> Path:
+    """The folder of the trained pipeline, which is trained once and kept in `folder`, by default the cache."""
+    plan = plan or Plan()
+    place = (folder or files.cache("diffusion")) / f"digits-{_key(seed, plan)}"
+    if place.exists():
+        return place
+    part = place.with_name(f"{place.name}.{os.getpid()}")
+    try:
+        part.mkdir(parents=True, exist_ok=True)
+        with measured(torch.device("cpu")) as cost:
+            pipeline = trained(seed, log, plan)
+        pipeline.save_pretrained(part, safe_serialization=True)
+        (part / _COST).write_text(json.dumps({"seconds": cost.seconds}) + "\n", encoding="utf-8")
+        part.rename(place)
+    except OSError as error:
+        if not place.exists():  # else another process was faster
+            raise FailedError(f"cannot keep the pipeline in {place}: {error.strerror}.") from None
+    finally:
+        shutil.rmtree(part, ignore_errors=True)
+    return place
+
+
+def seconds(folder: Path) -> float:
+    """How long the pipeline in a folder of ours took to train."""
+    found = read_json(folder / _COST, dict)
+    require_kinds(folder / _COST, found, {"seconds": int | float})
+    return float(found["seconds"])
+
+
+def _key(seed: int, plan: Plan) -> str:
+    """A hash of the seed, the plan, the packages, the pictures and the code here."""
+    versions = [imported(name, "diffusion").__version__ for name in ("torch", "diffusers", "transformers")]
+    digest = hashlib.sha256(json.dumps([seed, asdict(plan), versions]).encode())
+    digest.update(pictures()[0].fingerprint.encode())
+    digest.update(Path(__file__).read_bytes())
+    return digest.hexdigest()[:32]
+
+
+def judge(log: Log = ignore) -> nn.Module:
+    """A classifier of the pictures, which says what digit a picture shows; trained once and kept in the cache."""
+    train, _ = pictures()
+    with seeded(0, "judge"):
+        network, _ = create("small", train, {"width": 32})
+    teacher = Teacher(network, Training(epochs=30, lr=0.05, batch_size=64), folder=files.cache("diffusion"))
+    (found,) = teacher.trained([Part(train, torch.arange(len(train)))], log)
+    return found.eval()
