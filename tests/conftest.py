@@ -14,10 +14,9 @@ torch.set_num_threads(1)  # the networks are tiny, and threads that wait for ano
 
 # Folders and files whose tests take more than a few seconds together: real processes, trainings, whole commands.
 SLOW = {
-    *("browser", "contract", "diffusion", "distributed", "fuzz"),
-    *("test_attacks.py", "test_audit.py", "test_cli.py", "test_demo.py", "test_evidence.py", "test_jobs.py"),
-    *("test_newcomers.py", "test_precision.py", "test_progress.py", "test_readme.py", "test_recipes.py"),
-    *("test_report.py", "test_residue.py", "test_resume.py", "test_teacher.py"),
+    *("bench", "contract", "diffusion", "distributed", "fuzz", "runs"),
+    *("test_browser.py", "test_evidence.py", "test_main.py", "test_membership.py", "test_newcomers.py", "test_page.py"),
+    *("test_precision.py", "test_probes.py", "test_readme.py", "test_reference_models.py"),
 }
 
 

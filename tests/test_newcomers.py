@@ -7,12 +7,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
-from commands import Answer, cli, done
-from nursery import Fault, Nursery
 from PIL import Image
 from torch import nn
 from transformers import ResNetConfig, ResNetForImageClassification
 
+from helpers.commands import Answer, cli, done
+from helpers.nursery import Fault, Nursery
 from scissorhands import runs
 from scissorhands.tasks.classification import models
 from scissorhands.tasks.classification.models import Blueprint

@@ -11,13 +11,12 @@ import warnings
 from pathlib import Path
 from typing import Any
 
-import newcomer
 import pytest
-import tinysd
 import torch
 from PIL import Image
 
 import scissorhands as sh
+from helpers import newcomer, tinysd
 from scissorhands.evaluation.evaluate import accuracies
 
 ROOT = Path(__file__).parents[1]

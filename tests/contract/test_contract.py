@@ -5,13 +5,13 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Any
 
-import checks
 import pytest
 import torch
-from checks import Build, Walk, quick
 from torch import Tensor, nn
 
 import scissorhands as sh
+from contract import checks
+from contract.checks import Build, Walk, quick
 from scissorhands.errors import SettingError
 from scissorhands.methods import METHODS
 from scissorhands.methods.parameters import trainable

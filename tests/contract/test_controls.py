@@ -5,13 +5,13 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
-import checks
 import pytest
 import torch
-from checks import Build
 from torch import Tensor, nn
 
 import scissorhands as sh
+from contract import checks
+from contract.checks import Build
 from scissorhands.data.problem import Log, ignore
 from scissorhands.methods.descent import descend, optimiser
 from scissorhands.methods.modes import training

@@ -5,8 +5,8 @@ import sys
 from pathlib import Path
 
 import torch.distributed as dist
-from commands import Answer, cli
 
+from helpers.commands import Answer, cli
 from scissorhands.distributed import leave, rank, started, world_size
 
 

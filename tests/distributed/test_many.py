@@ -11,13 +11,8 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-import hazards
-import many
-import pieces
 import pytest
 import torch
-from commands import done
-from many import CASES, TRIMS, Ended, Outcome, torchrun
 from safetensors.torch import load_file
 from torch import nn
 from transformers import (
@@ -28,6 +23,9 @@ from transformers import (
     ViTForImageClassification,
 )
 
+from helpers import hazards, many, pieces
+from helpers.commands import done
+from helpers.many import CASES, TRIMS, Ended, Outcome, torchrun
 from scissorhands import distributed, runs
 from scissorhands.methods import METHODS
 from scissorhands.methods.reinit import INITS

@@ -4,11 +4,9 @@ import json
 import sys
 from pathlib import Path
 
-import many
-import outcomes
-import pieces
 import torch
 
+from helpers import many, outcomes, pieces
 from scissorhands.distributed import leave, rank, started
 
 

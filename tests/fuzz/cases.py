@@ -15,7 +15,7 @@ from pathlib import Path
 from random import Random
 from typing import Any
 
-from damage import (
+from fuzz.damage import (
     BROKEN_NUMBERS,
     CODE,
     FILE,
@@ -41,7 +41,7 @@ from damage import (
     with_line,
     with_values,
 )
-from healthy import PAYLOAD, QUICK, TRAIN, reseal
+from fuzz.healthy import PAYLOAD, QUICK, TRAIN, reseal
 
 PRIVATE = "private, and not to be copied"
 Check = Callable[[Path], str]  # says what is wrong though the command succeeded; nothing if all is well

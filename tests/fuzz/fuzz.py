@@ -1,7 +1,7 @@
 """A seeded fuzz of the whole product: wrong command lines, recipes, data folders, model folders and run folders.
 
-    python tests/fuzz/fuzz.py --cases 500 --seed 0 --json results/fuzz.json
-    python tests/fuzz/fuzz.py --case 217          # one case again, with all it says
+    cd tests && python -m fuzz.fuzz --cases 500 --seed 0 --json ../results/fuzz.json
+    cd tests && python -m fuzz.fuzz --case 217          # one case again, with all it says
 
 Whatever it is given, a command ends with exit code 0 (done), 1 (failed through no fault of the user), 2 (wrong usage)
 or 3 (done, but the model is damaged), without a traceback, in bounded time and memory. When it refuses, it says why in
@@ -35,9 +35,9 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
-import healthy
-from cases import FAMILIES, ROOMS, Case, made
-from damage import OUTSIDE, RAN
+from fuzz import healthy
+from fuzz.cases import FAMILIES, ROOMS, Case, made
+from fuzz.damage import OUTSIDE, RAN
 
 SECONDS, GIBIBYTES = 20.0, 3.0  # what a case may take; the process itself is not counted
 STRAY = 3.0  # seconds after which a case that does not heed its alarm is killed

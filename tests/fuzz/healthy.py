@@ -58,8 +58,7 @@ def forked(work: Callable[[], int]) -> int:
 
 def reseal(run: Path) -> None:
     """Make the hashes of a run fit what stands in its folder now."""
-    sys.path.append(str(HERE.parent / "helpers"))
-    import forged
+    from helpers import forged
 
     forged.reseal(run)
 
@@ -168,8 +167,7 @@ def transformer(folder: Path) -> None:
 
 
 def _pipeline(folder: Path) -> None:
-    sys.path.append(str(HERE.parent / "helpers"))
-    import tinysd
+    from helpers import tinysd
 
     tinysd.source(folder).rename(folder / "pipeline")
     tinysd.photographs(folder).rename(folder / "photographs")

@@ -7,9 +7,9 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from cases import FAMILIES
 
-from fuzz import Outcome, failures
+from fuzz.cases import FAMILIES
+from fuzz.fuzz import Outcome, failures
 
 HERE = Path(__file__).parent
 REFUSED = Outcome(0, "recipes", words=["bench"], code=2, err="error: there is no recipe.\n")
@@ -19,7 +19,7 @@ CONTROL = """
 import os, signal, sys, time
 from pathlib import Path
 from random import Random
-import cases, fuzz, healthy
+from fuzz import cases, fuzz, healthy
 
 def make():
     for room in cases.ROOMS:
@@ -57,8 +57,10 @@ print(*(kind for kind, _ in fuzz.failures(outcome)), sep=", ")
 
 
 def test_the_first_hundred_cases_end_as_they_should(tmp_path: Path) -> None:
-    command = [sys.executable, str(HERE / "fuzz.py"), "--cases", "100", "--json", str(tmp_path / "fuzz.json")]
-    done = subprocess.run(command, capture_output=True, text=True, errors="replace", timeout=900, check=False)
+    command = [sys.executable, "-m", "fuzz.fuzz", "--cases", "100", "--json", str(tmp_path / "fuzz.json")]
+    done = subprocess.run(
+        command, cwd=HERE.parent, capture_output=True, text=True, errors="replace", timeout=900, check=False
+    )
     assert done.returncode == 0, done.stdout + done.stderr
     found = json.loads((tmp_path / "fuzz.json").read_text())
     assert {name: family["cases"] for name, family in found["families"].items()} == dict.fromkeys(FAMILIES, 20)
@@ -110,5 +112,5 @@ def test_a_case_that_ends_well_is_no_failure(outcome: Outcome) -> None:
 def test_whatever_a_command_does_the_fuzz_outlives_it_and_tells(answer: str, kinds: str, tmp_path: Path) -> None:
     command = [sys.executable, "-c", CONTROL, answer, str(tmp_path)]
     tmp_path.chmod(0o777)
-    done = subprocess.run(command, cwd=HERE, capture_output=True, text=True, timeout=60, check=False)
+    done = subprocess.run(command, cwd=HERE.parent, capture_output=True, text=True, timeout=60, check=False)
     assert done.stdout.strip() == kinds, done.stderr

@@ -8,11 +8,11 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from commands import cli
 from diffusers import DDIMScheduler
 from safetensors.torch import save_file
 from torch import Tensor
 
+from helpers.commands import cli
 from scissorhands.distributed import leave, mine, rank, started
 from scissorhands.tasks.diffusion.denoising import Denoising
 

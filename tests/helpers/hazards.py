@@ -7,9 +7,9 @@ import traceback
 from collections.abc import Callable
 from pathlib import Path
 
-import many
 import torch
 
+from helpers import many
 from scissorhands import distributed, files, runs
 from scissorhands.distributed import leave, rank, spread, started
 

@@ -40,7 +40,7 @@ class Ended(NamedTuple):
 def torchrun(processes: int, *command: str | Path, timeout: float = 300, **environment: str) -> Ended:
     """Runs a script, or `-m` module, in that many processes."""
     launcher = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", str(processes)]
-    python_path = os.pathsep.join([str(HERE), str(HERE.parent / "helpers"), os.environ.get("PYTHONPATH", "")])
+    python_path = os.pathsep.join([str(HERE.parent), os.environ.get("PYTHONPATH", "")])
     own = {"OMP_NUM_THREADS": "1", "PYTHONPATH": python_path, "SCISSORHANDS_TIMEOUT": "60", **environment}
     start = time.perf_counter()
     done = subprocess.run(

@@ -5,10 +5,10 @@ from collections.abc import Callable, Iterable
 from dataclasses import replace
 from pathlib import Path
 
-import many
 import torch.distributed as dist
-from many import Outcome
 
+from helpers import many
+from helpers.many import Outcome
 from scissorhands.distributed import batchnorm as norms
 from scissorhands.distributed import rank
 

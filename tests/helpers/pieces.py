@@ -8,7 +8,6 @@ from collections.abc import Callable
 from itertools import pairwise
 from pathlib import Path
 
-import many
 import torch
 import torch.distributed as dist
 from safetensors.torch import load_file
@@ -16,6 +15,7 @@ from torch import Tensor, nn
 from torch.distributed.tensor import DTensor
 from torch.testing import assert_close
 
+from helpers import many
 from scissorhands import distributed
 from scissorhands.distributed import local, rank, spread, total, whole, world_size
 from scissorhands.distributed.batchnorm import normalise_over_all

@@ -9,8 +9,8 @@ from typing import Any
 
 import datasets
 import pytest
-from commands import cli
 
+from helpers.commands import cli
 from scissorhands.data.forget import Forget
 from scissorhands.data.sources import Data, Source
 from scissorhands.errors import DataError, FailedError

@@ -5,8 +5,8 @@ from functools import partial
 from pathlib import Path
 
 import pytest
-from commands import cli, done
 
+from helpers.commands import cli, done
 from scissorhands import runs
 from scissorhands.bench import diffusion_demo as demo
 from scissorhands.runs.diffusion.drawing import Drawing

@@ -12,12 +12,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 import scipy.linalg
-import tinysd
 import torch
 import torch.nn.functional as F
-from commands import Answer, cli, done
 from PIL import Image
-from tinysd import command, listing
 from torch import Tensor, nn
 from transformers import (
     CLIPConfig,
@@ -28,6 +25,9 @@ from transformers import (
     ResNetForImageClassification,
 )
 
+from helpers import tinysd
+from helpers.commands import Answer, cli, done
+from helpers.tinysd import command, listing
 from scissorhands import runs
 from scissorhands.data.forget import Forget
 from scissorhands.errors import DataError, SettingError

@@ -15,8 +15,8 @@ from typing import Any
 
 import pytest
 import torch
-from commands import cli, done
 
+from helpers.commands import cli, done
 from scissorhands import runs
 from scissorhands.cli.main import _stop
 from scissorhands.data.sources import Source

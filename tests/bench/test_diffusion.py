@@ -14,12 +14,12 @@ from typing import Any
 
 import numpy as np
 import pytest
-import tinysd
 import torch
-from commands import Answer, cli, done
 from PIL import Image
 from transformers import ResNetConfig, ResNetForImageClassification
 
+from helpers import tinysd
+from helpers.commands import Answer, cli, done
 from scissorhands import runs
 from scissorhands.bench.diffusion import Experiment, is_one, read
 from scissorhands.errors import ReadError, SettingError

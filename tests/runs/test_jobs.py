@@ -11,10 +11,10 @@ from typing import Any
 
 import pytest
 import torch
-from forged import reseal
 from safetensors.torch import load_file
 from torch import nn
 
+from helpers.forged import reseal
 from scissorhands import runs
 from scissorhands.data.forget import Forget
 from scissorhands.data.problem import Log, Problem, ignore

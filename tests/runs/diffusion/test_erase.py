@@ -10,17 +10,16 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
-import erasers
 import pytest
-import tinysd
 import torch
-from commands import cli, done
 from diffusers import PNDMScheduler, StableDiffusionPipeline
-from many import torchrun
 from safetensors.torch import load_file, save_file
-from tinysd import BROKEN, QUICK, changed, command, unet
 from torch import nn
 
+from helpers import erasers, tinysd
+from helpers.commands import cli, done
+from helpers.many import torchrun
+from helpers.tinysd import BROKEN, QUICK, changed, command, unet
 from scissorhands import runs
 from scissorhands.data.forget import Forget
 from scissorhands.data.labels import random_labels

@@ -14,11 +14,11 @@ from typing import Any
 import pytest
 import sklearn.datasets
 import torch
-from commands import cli, done
-from forged import reseal
 from PIL import Image
 from safetensors.torch import load_file, save_file
 
+from helpers.commands import cli, done
+from helpers.forged import reseal
 from scissorhands import runs
 from scissorhands.distributed import first
 from scissorhands.errors import RunError

@@ -9,15 +9,15 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 import pytest
-import tinysd
 import torch
-from commands import cli, done
 from PIL import Image
 from safetensors.torch import load_file, save_file
-from tinysd import command
 from torch import nn
 from transformers import ViTConfig, ViTForImageClassification
 
+from helpers import tinysd
+from helpers.commands import cli, done
+from helpers.tinysd import command
 from scissorhands.errors import DataError, ModelError, ReadError, WriteError
 from scissorhands.runs.diffusion import drawing, judging
 from scissorhands.runs.diffusion.judging import Drawn, Panel

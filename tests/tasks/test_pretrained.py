@@ -11,11 +11,11 @@ from typing import Any
 
 import pytest
 import torch
-from commands import done
 from safetensors.torch import load_file, save_file
 from torch import nn
 from transformers import ViTConfig, ViTForImageClassification
 
+from helpers.commands import done
 from scissorhands import runs
 from scissorhands.data.records import Stored
 from scissorhands.errors import ModelError

@@ -10,9 +10,9 @@ import numpy as np
 import pytest
 import torch
 from PIL import Image
-from tinysd import listing
 from torch import Tensor
 
+from helpers.tinysd import listing
 from scissorhands.errors import DataError, MissingError
 from scissorhands.metrics import METRICS
 from scissorhands.tasks.diffusion.nudity import PARTS, SEEN, Detector, change, counted, found, metric

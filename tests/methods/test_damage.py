@@ -5,12 +5,12 @@ import warnings
 from collections.abc import Callable
 from dataclasses import replace
 
-import newcomer
 import pytest
 import torch
 from torch import Tensor, nn
 
 import scissorhands as sh
+from helpers import newcomer
 from scissorhands.data.problem import cross_entropy
 from scissorhands.evaluation.evaluate import accuracies
 from scissorhands.methods.damage import damage, guesses, mean_loss

@@ -9,9 +9,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from commands import cli
 from transformers import ResNetConfig, ResNetForImageClassification
 
+from helpers.commands import cli
 from scissorhands.bench.classification import DEMO, bench
 from scissorhands.bench.diffusion import is_one
 from scissorhands.bench.recipe import PAPER, Recipe
@@ -24,7 +24,7 @@ from scissorhands.methods.parameters import select
 from scissorhands.tasks.classification.huggingface import HuggingFaceClassifier
 from scissorhands.tasks.classification.networks import NETWORKS
 
-ALL = sorted((Path(__file__).parents[1] / "recipes").glob("*.toml"))
+ALL = sorted((Path(__file__).parents[2] / "recipes").glob("*.toml"))
 RECIPES = [path for path in ALL if not is_one(path)]  # those about pipelines have tests of their own
 every_recipe = pytest.mark.parametrize("path", [*RECIPES, DEMO], ids=lambda path: path.stem)
 
@@ -327,7 +327,7 @@ def test_chance_enters_at_three_levels(tmp_path: Path) -> None:
 
 
 def test_the_demo_says_how_many_runs_chose_its_settings() -> None:
-    path = Path(__file__).parents[1] / "benchmarks" / "choose_demo_settings.py"
+    path = Path(__file__).parents[2] / "benchmarks" / "choose_demo_settings.py"
     spec = importlib.util.spec_from_file_location("choose_demo_settings", path)
     assert spec
     assert spec.loader

@@ -9,10 +9,10 @@ from typing import Any
 import pytest
 import torch
 from diffusers import DDIMScheduler, EulerDiscreteScheduler, PNDMScheduler
-from tinysd import BETAS
 from torch import Tensor, nn
 
 import scissorhands as sh
+from helpers.tinysd import BETAS
 from scissorhands.data.records import Part, Stored
 from scissorhands.errors import ScissorhandsError, SettingError
 from scissorhands.methods.descent import Descent

@@ -7,10 +7,10 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from commands import cli, done
-from forged import reseal
 from PIL import Image
 
+from helpers.commands import cli, done
+from helpers.forged import reseal
 from scissorhands import runs
 from scissorhands.bench.classification import bench
 from scissorhands.bench.recipe import Recipe

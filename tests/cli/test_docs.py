@@ -6,7 +6,7 @@ import pytest
 
 from scissorhands.cli.docs import PAGES
 
-DOCS = Path(__file__).parents[1] / "docs"
+DOCS = Path(__file__).parents[2] / "docs"
 
 
 @pytest.mark.parametrize("page", PAGES)

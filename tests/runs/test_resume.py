@@ -13,11 +13,11 @@ from typing import Any
 
 import pytest
 import torch
-from commands import cli
-from forged import reseal
-from nursery import Child, Fault, Finished, Nursery, environment, moments
 from safetensors.torch import load_file, save_file
 
+from helpers.commands import cli
+from helpers.forged import reseal
+from helpers.nursery import Child, Fault, Finished, Nursery, environment, moments
 from scissorhands import runs
 from scissorhands.distributed import checkpoint as progress
 from scissorhands.distributed.checkpoint import ABOUT

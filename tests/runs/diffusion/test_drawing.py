@@ -7,13 +7,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import tinysd
 import torch
-from commands import cli, done
 from PIL import Image
-from tinysd import BROKEN
 from torch import Tensor
 
+from helpers import tinysd
+from helpers.commands import cli, done
+from helpers.tinysd import BROKEN
 from scissorhands.data.problem import Log, ignore
 from scissorhands.errors import DataError, ReadError
 from scissorhands.runs.diffusion import drawing
