@@ -69,10 +69,10 @@ class Bench:
         return torch.cat(list(drawing.drawn(self.pipeline, self.wanted, demo.DRAWING)))
 
     def judged(self, images: Tensor, digit: int) -> tuple[float, float, float]:
-        """What is left of the digit, what of the others is not recognised, and the FID of those."""
+        """What is left of the digit, what of the others is not recognized, and the FID of those."""
         assert self.panel.classifier
         assert self.panel.features
-        right, gone = measures.recognised(images, self.labels, self.panel.classifier), self.labels == digit
+        right, gone = measures.recognized(images, self.labels, self.panel.classifier), self.labels == digit
         fid = measures.fid(self.test.inputs[self.test.labels != digit], images[~gone], self.panel.features)
         return 100 * float(right[gone].float().mean()), 100 * float((~right[~gone]).float().mean()), fid
 

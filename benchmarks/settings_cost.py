@@ -29,9 +29,9 @@ BATCH = 256
 
 @dataclass(frozen=True)
 class Setting:
-    """What is changed: the optimiser's arguments, the model, the memory format of both, or the precision."""
+    """What is changed: the optimizer's arguments, the model, the memory format of both, or the precision."""
 
-    optimiser: dict[str, bool] = field(default_factory=dict)
+    optimizer: dict[str, bool] = field(default_factory=dict)
     prepare: Callable[[nn.Module], Any] = lambda model: model
     memory_format: torch.memory_format = torch.contiguous_format
     precision: Callable[[], AbstractContextManager[Any]] = nullcontext
@@ -102,15 +102,15 @@ def step(setting: Setting, model: nn.Module) -> Callable[[], None]:
     model.to(memory_format=setting.memory_format)
     images, labels = batch()
     images = images.contiguous(memory_format=setting.memory_format)
-    optimiser = torch.optim.SGD(model.parameters(), 1e-4, 0.9, weight_decay=5e-4, **setting.optimiser)
+    optimizer = torch.optim.SGD(model.parameters(), 1e-4, 0.9, weight_decay=5e-4, **setting.optimizer)
     forward = setting.prepare(model)
 
     def work() -> None:
         with setting.precision():
             loss = F.cross_entropy(forward(images).float(), labels)
         loss.backward()
-        optimiser.step()
-        optimiser.zero_grad()
+        optimizer.step()
+        optimizer.zero_grad()
 
     return work
 

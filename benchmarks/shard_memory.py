@@ -24,7 +24,7 @@ from torch import Tensor, nn
 import scissorhands as sh
 from scissorhands.cost import Cost, measured
 from scissorhands.data.records import Part, Stored
-from scissorhands.distributed import leave, rank, started, state
+from scissorhands.distributed import exit_process, local_state, process_group, rank
 from scissorhands.distributed.checkpoint import Loop, Progress
 from scissorhands.tasks.classification import models
 
@@ -57,7 +57,7 @@ def main() -> None:
     """Starts itself with 1, 2 and 4 processes, and compares."""
     if len(sys.argv) > 2:
         worker(Path(sys.argv[1]), Path(sys.argv[2]))
-        leave(0)
+        exit_process(0)
     small = quick(__doc__)
     size = {"blocks": 40, "width": 256} if small else {"blocks": 48, "width": 512}
     with tempfile.TemporaryDirectory() as place:
@@ -103,7 +103,7 @@ def run(count: int, place: Path) -> dict[str, float]:
 
 def worker(folder: Path, out: Path) -> None:
     """One of the processes: loads, scrubs and saves the model, and writes down what that took."""
-    with started():
+    with process_group():
         watch = Watch()
         before, costs = resident(), dict[str, Cost]()
         with measured(CPU) as costs["load"]:
@@ -126,7 +126,7 @@ class Watch(Progress):
 
     def tick(self, loop: Loop) -> None:
         assert loop.steps
-        kept = [*state(loop.model).values(), *loop.steps.state().values()]
+        kept = [*local_state(loop.model).values(), *loop.steps.state().values()]
         self.held = sum(tensor.numel() * tensor.element_size() for tensor in kept)
 
 

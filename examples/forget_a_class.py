@@ -39,11 +39,11 @@ def main() -> None:
 def fit(model: nn.Module, train: TensorDataset) -> None:
     """Your own training, whatever it is."""
     inputs, labels = train.tensors
-    optimiser = torch.optim.Adam(model.parameters(), lr=1e-2)
+    optimizer = torch.optim.Adam(model.parameters(), lr=1e-2)
     for _ in range(100):
-        optimiser.zero_grad()
+        optimizer.zero_grad()
         nn.functional.cross_entropy(model(inputs), labels).backward()
-        optimiser.step()
+        optimizer.step()
 
 
 if __name__ == "__main__":

@@ -67,8 +67,8 @@ def records(count: int, seed: int) -> tuple[Tensor, Tensor]:
     """Images of 4 × 4 in three classes that a small network can tell apart."""
     draw = torch.Generator().manual_seed(seed)
     labels = torch.arange(count) % 3
-    centres = torch.randn(3, 1, 4, 4, generator=torch.Generator().manual_seed(99))
-    return centres[labels] + 0.7 * torch.randn(count, 1, 4, 4, generator=draw), labels
+    centers = torch.randn(3, 1, 4, 4, generator=torch.Generator().manual_seed(99))
+    return centers[labels] + 0.7 * torch.randn(count, 1, 4, 4, generator=draw), labels
 
 
 @pytest.fixture

@@ -316,7 +316,7 @@ def test_a_bench_that_was_interrupted_goes_on_and_ends_the_same(
         ("finetune", {"lr": 0.002}),
         ("scissorhands", {"trim": 0.1}),
         ("", {"forget": "concept:four"}),
-        ("erasure", {"optimiser": "sgd"}),
+        ("erasure", {"optimizer": "sgd"}),
         ("erasure", {"anchor": "a five"}),
         ("drawing", {"steps": 3}),
         ("", {"prompts": ["a four", "a three"]}),
@@ -507,7 +507,7 @@ def test_a_recipe_of_the_paper_compares_with_and_without_projection(path: Path) 
     assert "esd" in names
     ours = methods(experiment)
     assert [ours[name]["project"] for name in names[:2]] == [True, False]
-    assert erasure(experiment).optimiser == "adam"
+    assert erasure(experiment).optimizer == "adam"
     assert erasure(experiment).parameters == "*"
     assert (experiment.drawing.steps, experiment.drawing.guidance) == (50, 7.5)
 

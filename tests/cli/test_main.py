@@ -39,7 +39,7 @@ def parsed(command: str, *more: str | Path) -> Any:
 
 
 def environment() -> dict[str, str]:
-    """The environment of a real process: one thread, no network, a terminal that knows colours, nobody forcing them."""
+    """The environment of a real process: one thread, no network, a terminal that knows colors, nobody forcing them."""
     forced = {name: value for name, value in os.environ.items() if name not in ("FORCE_COLOR", "TTY_COMPATIBLE")}
     return {**forced, "OMP_NUM_THREADS": "1", "HF_HUB_OFFLINE": "1", "TERM": "xterm-256color"}
 

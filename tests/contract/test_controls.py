@@ -13,7 +13,7 @@ import scissorhands as sh
 from contract import checks
 from contract.checks import Build
 from scissorhands.data.problem import Log, ignore
-from scissorhands.methods.descent import descend, optimiser
+from scissorhands.methods.descent import descend, optimizer
 from scissorhands.methods.modes import training
 from scissorhands.methods.parameters import trainable
 from scissorhands.methods.saliency import gradient, gradients, top_share
@@ -105,7 +105,7 @@ class TouchesFrozenWeights(Sound):
 @dataclass(frozen=True, kw_only=True)
 class TakesTheFirstBatchAgainAndAgain(Sound):
     def scrub(self, model: nn.Module, problem: sh.Problem, log: Log = ignore) -> None:
-        step = optimiser(trainable(model).values(), lr=self.lr, momentum=self.momentum, weight_decay=self.weight_decay)
+        step = optimizer(trainable(model).values(), lr=self.lr, momentum=self.momentum, weight_decay=self.weight_decay)
         for epoch in range(self.epochs):
             for _ in range(problem.steps(problem.retain, self.batch_size)):
                 with training(model), seeded(problem.seed, epoch):
@@ -185,14 +185,14 @@ def test_forget_data_in_the_running_statistics_is_caught(build: Build, problem: 
 
 @dataclass(frozen=True, kw_only=True)
 class MasksTheGradientOnly(sh.SalUn):
-    """Masks the gradient and lets the optimiser decay every weight: the trap of the published code."""
+    """Masks the gradient and lets the optimizer decay every weight: the trap of the published code."""
 
     paper: ClassVar[str] = ""
 
     def scrub(self, model: nn.Module, problem: sh.Problem, log: Log = ignore) -> None:
         parameters = trainable(model)
         mask = dict(top_share(gradient(model, problem, parameters, problem.forget, self.batch_size), self.salient))
-        step = optimiser(parameters.values(), lr=self.lr, momentum=self.momentum, weight_decay=self.weight_decay)
+        step = optimizer(parameters.values(), lr=self.lr, momentum=self.momentum, weight_decay=self.weight_decay)
         for batch in problem.batches(problem.retain, self.batch_size):
             for name, g in zip(parameters, gradients(problem.loss(model, batch), parameters), strict=True):
                 parameters[name].grad = g * mask[name]

@@ -30,17 +30,17 @@ def encoded(image: Image.Image, kind: str = "PNG") -> dict[str, Any]:
     return {"bytes": stream.getvalue(), "path": None}
 
 
-def coloured() -> dict[str, Any]:
+def colored() -> dict[str, Any]:
     return encoded(Image.fromarray(COLOURED))
 
 
-def grey() -> dict[str, Any]:
+def gray() -> dict[str, Any]:
     return encoded(Image.fromarray(GREY))
 
 
 def damaged(place: int, value: int) -> dict[str, Any]:
-    """The coloured image with one byte of its file changed."""
-    content = bytearray(coloured()["bytes"])
+    """The colored image with one byte of its file changed."""
+    content = bytearray(colored()["bytes"])
     content[place] = value
     return {"bytes": bytes(content), "path": None}
 
@@ -57,22 +57,22 @@ def refusal(action: Callable[[], object]) -> str:
 
 
 def test_a_colour_image_becomes_channels_by_height_by_width() -> None:
-    pixels = decode(coloured(), 0, None, None)
+    pixels = decode(colored(), 0, None, None)
     assert pixels.dtype == torch.uint8
     assert pixels.shape == (3, 4, 6)
     assert np.array_equal(pixels.numpy(), np.moveaxis(COLOURED, 2, 0))
 
 
 def test_a_grey_image_has_one_channel() -> None:
-    assert np.array_equal(decode(grey(), 0, None, None).numpy(), GREY[None])
+    assert np.array_equal(decode(gray(), 0, None, None).numpy(), GREY[None])
 
 
 def test_a_grey_image_among_coloured_ones_gets_three_equal_channels() -> None:
-    assert np.array_equal(decode(grey(), 0, None, False).numpy(), np.stack([GREY] * 3))
+    assert np.array_equal(decode(gray(), 0, None, False).numpy(), np.stack([GREY] * 3))
 
 
 def test_a_coloured_image_among_grey_ones_is_refused() -> None:
-    assert refusal(lambda: decode(coloured(), 7, None, True)).startswith("record 7 has colours")
+    assert refusal(lambda: decode(colored(), 7, None, True)).startswith("record 7 has colors")
 
 
 def test_a_black_and_white_image_counts_as_grey() -> None:
@@ -103,23 +103,23 @@ def test_an_image_may_be_a_path(tmp_path: Path) -> None:
 
 
 def test_a_size_is_height_by_width_and_resizing_is_pillows_bilinear() -> None:
-    pixels = decode(coloured(), 0, (8, 5), None)
+    pixels = decode(colored(), 0, (8, 5), None)
     expected = np.array(Image.fromarray(COLOURED).resize((5, 8), Image.Resampling.BILINEAR))
     assert pixels.shape == (3, 8, 5)
     assert np.array_equal(pixels.numpy(), np.moveaxis(expected, 2, 0))
 
 
 def test_an_image_that_has_the_size_already_is_left_alone() -> None:
-    assert torch.equal(decode(coloured(), 0, (4, 6), None), decode(coloured(), 0, None, None))
+    assert torch.equal(decode(colored(), 0, (4, 6), None), decode(colored(), 0, None, None))
 
 
 @pytest.mark.parametrize(
     "bad",
     [
         {"bytes": b"not an image", "path": None},
-        {"bytes": coloured()["bytes"][:60], "path": None},
+        {"bytes": colored()["bytes"][:60], "path": None},
         damaged(11, 5),
-        damaged(coloured()["bytes"].index(b"IDAT") - 1, 40),
+        damaged(colored()["bytes"].index(b"IDAT") - 1, 40),
         {"bytes": None, "path": None},
         {"bytes": b"", "path": None},
         None,
@@ -132,7 +132,7 @@ def test_an_image_that_cannot_be_read_is_refused_by_its_number(bad: Any) -> None
 
 def test_an_image_too_large_to_be_harmless_is_refused_by_its_number(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(Image, "MAX_IMAGE_PIXELS", 2)
-    assert refusal(lambda: decode(coloured(), 41, None, None)).startswith("record 41 has too many pixels")
+    assert refusal(lambda: decode(colored(), 41, None, None)).startswith("record 41 has too many pixels")
 
 
 def declared(width: int, height: int) -> dict[str, Any]:
@@ -159,7 +159,7 @@ def test_a_missing_file_is_refused_by_number_and_name() -> None:
 
 
 def test_a_broken_file_is_refused_by_number_and_name(tmp_path: Path) -> None:
-    (tmp_path / "x.png").write_bytes(coloured()["bytes"][:60])
+    (tmp_path / "x.png").write_bytes(colored()["bytes"][:60])
     message = refusal(lambda: decode({"bytes": None, "path": str(tmp_path / "x.png")}, 41, None, None))
     assert message == f"record 41 ({tmp_path / 'x.png'}) is not a readable image."
 

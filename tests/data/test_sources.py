@@ -50,8 +50,8 @@ def _apart(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     datasets.disable_progress_bars()
 
 
-def pixels(seed: int, height: int = 4, width: int = 4, grey: bool = False) -> np.ndarray[Any, np.dtype[np.uint8]]:
-    shape = (height, width) if grey else (height, width, 3)
+def pixels(seed: int, height: int = 4, width: int = 4, gray: bool = False) -> np.ndarray[Any, np.dtype[np.uint8]]:
+    shape = (height, width) if gray else (height, width, 3)
     return np.random.default_rng(seed).integers(0, 256, shape, dtype=np.uint8)
 
 
@@ -403,7 +403,7 @@ def test_a_record_whose_file_is_gone_is_refused_by_its_number(tmp_path: Path) ->
 
 
 @pytest.mark.parametrize(
-    ("shape", "told"), [({"grey": True}, "1 × 4 × 4"), ({"height": 5, "width": 6}, "3 × 5 × 6")], ids=["grey", "size"]
+    ("shape", "told"), [({"gray": True}, "1 × 4 × 4"), ({"height": 5, "width": 6}, "3 × 5 × 6")], ids=["gray", "size"]
 )
 def test_test_images_of_another_shape_than_the_training_images_are_refused(
     shape: dict[str, Any], told: str, tmp_path: Path
@@ -432,20 +432,20 @@ def test_two_sizes_of_the_same_data_are_not_mixed_up_in_the_cache(tmp_path: Path
 
 
 def test_grey_images_have_one_channel(tmp_path: Path) -> None:
-    name = plain(tmp_path / "d", [0, 1], image=[png(0, grey=True), png(1, grey=True)])
+    name = plain(tmp_path / "d", [0, 1], image=[png(0, gray=True), png(1, gray=True)])
     inputs = everything(Source(name=name).load().train)
-    assert np.array_equal(inputs.numpy(), np.stack([pixels(0, grey=True), pixels(1, grey=True)])[:, None])
+    assert np.array_equal(inputs.numpy(), np.stack([pixels(0, gray=True), pixels(1, gray=True)])[:, None])
 
 
 def test_a_grey_image_after_coloured_ones_gets_three_equal_channels(tmp_path: Path) -> None:
-    name = plain(tmp_path / "d", [0, 1], image=[png(0), png(1, grey=True)])
+    name = plain(tmp_path / "d", [0, 1], image=[png(0), png(1, gray=True)])
     inputs = everything(Source(name=name).load().train)
-    assert np.array_equal(inputs[1].numpy(), np.stack([pixels(1, grey=True)] * 3))
+    assert np.array_equal(inputs[1].numpy(), np.stack([pixels(1, gray=True)] * 3))
 
 
 def test_a_coloured_image_after_grey_ones_is_refused(tmp_path: Path) -> None:
-    name = plain(tmp_path / "d", [0, 1], image=[png(0, grey=True), png(1)])
-    assert refused(name).startswith("record 1 has colours while the first record is grey")
+    name = plain(tmp_path / "d", [0, 1], image=[png(0, gray=True), png(1)])
+    assert refused(name).startswith("record 1 has colors while the first record is gray")
 
 
 # folders of images

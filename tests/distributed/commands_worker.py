@@ -7,12 +7,12 @@ from pathlib import Path
 import torch.distributed as dist
 
 from helpers.commands import Answer, cli
-from scissorhands.distributed import leave, rank, started, world_size
+from scissorhands.distributed import exit_process, process_group, rank, world_size
 
 
 def main(file: Path) -> None:
     """Runs the commands in a file of JSON; what each process answered goes to a file beside it."""
-    with started():
+    with process_group():
         found = []
         for command in json.loads(file.read_text()):
             answers: list[Answer | None] = [None] * world_size()
@@ -24,4 +24,4 @@ def main(file: Path) -> None:
 
 if __name__ == "__main__":
     main(Path(sys.argv[1]))
-    leave(0)
+    exit_process(0)

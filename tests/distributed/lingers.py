@@ -7,14 +7,14 @@ import torch
 import torch.distributed as dist
 from torch import nn
 
-from scissorhands.distributed import leave, spread, started
+from scissorhands.distributed import exit_process, process_group, shard
 
 
 def main() -> nn.Module:
     """Many small collective steps, the last of them right before the end."""
     torch.set_num_threads(1)
-    with started():
-        model = spread(nn.Sequential(nn.Linear(8, 8), nn.Linear(8, 2)), torch.device("cpu"))
+    with process_group():
+        model = shard(nn.Sequential(nn.Linear(8, 8), nn.Linear(8, 2)), torch.device("cpu"))
         model(torch.randn(4, 8)).sum().backward()  # PyTorch now keeps the group in its caches
         for task in Path("/proc/self/task").iterdir():
             if "gloo" in (task / "comm").read_text():
@@ -26,4 +26,4 @@ def main() -> nn.Module:
 
 if __name__ == "__main__":
     model = main()
-    leave(0)
+    exit_process(0)

@@ -26,7 +26,7 @@ from scissorhands import files, randomness
 from scissorhands.data.images import augmentation
 from scissorhands.data.problem import Log, ignore
 from scissorhands.distributed import checkpoint as progress
-from scissorhands.distributed import state
+from scissorhands.distributed import local_state
 from scissorhands.distributed.checkpoint import ABOUT, Loop, Progress
 from scissorhands.errors import RunError, StoppedError
 from scissorhands.methods import METHODS
@@ -305,9 +305,9 @@ def test_without_some_of_the_model_it_ends_differently(
     lost: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def some(model: nn.Module) -> dict[str, Tensor]:
-        return {name: value for name, value in state(model).items() if lost not in name}
+        return {name: value for name, value in local_state(model).items() if lost not in name}
 
-    assert not control(EVERY["finetune"], tmp_path, lambda: monkeypatch.setattr(progress, "state", some))
+    assert not control(EVERY["finetune"], tmp_path, lambda: monkeypatch.setattr(progress, "local_state", some))
 
 
 def test_without_the_place_in_the_log_it_ends_differently(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -51,7 +51,7 @@ def prepared(folder: Path) -> Path:
     (folder / "one").mkdir(parents=True)
     (folder / "many").mkdir()
     for name in FILES:
-        distributed.write(many.build(name), folder / "one" / f"{name}.safetensors")
+        distributed.save_weights(many.build(name), folder / "one" / f"{name}.safetensors")
     blueprint = Blueprint("resnet18", {"classes": 3, "channels": 1, "width": 3})
     torch.manual_seed(0)
     models.save(blueprint.build(), blueprint, folder / "one" / "resnet18")
@@ -123,7 +123,7 @@ def test_every_method_way_to_score_and_way_to_draw_is_compared() -> None:
 
 
 @pytest.mark.parametrize(
-    ("control", "name"), [("unsynchronised", "finetune on convnet"), ("shuffled apart", "finetune on mlp")]
+    ("control", "name"), [("unsynchronized", "finetune on convnet"), ("shuffled apart", "finetune on mlp")]
 )
 def test_the_comparison_notices_batch_norm_by_process_and_shuffles_by_process(
     control: str, name: str, two: Path

@@ -35,9 +35,9 @@ def part(points: Tensor, labels: Tensor) -> Part:
     return Part(Stored(points, labels), torch.arange(len(labels)))
 
 
-def around(*centre: float, count: int, seed: int = 0) -> Tensor:
+def around(*center: float, count: int, seed: int = 0) -> Tensor:
     """Points in a small cloud."""
-    return torch.tensor(centre) + 0.1 * torch.randn(count, len(centre), generator=torch.Generator().manual_seed(seed))
+    return torch.tensor(center) + 0.1 * torch.randn(count, len(center), generator=torch.Generator().manual_seed(seed))
 
 
 def shows_its_inputs() -> nn.Module:

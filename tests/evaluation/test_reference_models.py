@@ -359,7 +359,7 @@ def test_models_that_a_full_cache_cannot_keep_are_used_all_the_same_and_leave_no
         path.write_bytes(b"half")
         raise OSError(errno.ENOSPC, "No space left on device")
 
-    monkeypatch.setattr(teacher, "write", half)
+    monkeypatch.setattr(teacher, "save_weights", half)
     found, steps = states(taught, parts)
     assert len(found) == len(parts)
     assert steps > 0

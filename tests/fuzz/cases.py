@@ -399,7 +399,7 @@ FOLDERS: dict[str, Callable[[Path], Any]] = {
 }
 IMAGES: dict[str, Callable[[Path], Any]] = {
     **{name: _damaged("train/b/3.png", damage) for name, damage in {**FILE, **IMAGE}.items()},
-    "in colour, the first": _damaged("train/a/0.png", IMAGE["in colour"]),
+    "in color, the first": _damaged("train/a/0.png", IMAGE["in color"]),
     "of another size in the test": _damaged("test/a/0.png", IMAGE["another size"]),
 }
 

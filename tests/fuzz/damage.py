@@ -441,13 +441,13 @@ KINDS: Mapping[str, Mapping[str, Damage]] = {
 # Images
 
 
-def png(width: int, height: int, *more: bytes, rows: bytes | None = None, depth: int = 8, colour: int = 0) -> bytes:
+def png(width: int, height: int, *more: bytes, rows: bytes | None = None, depth: int = 8, color: int = 0) -> bytes:
     """A PNG by hand, so that it may claim what it likes; `more` are chunks of ancillary text."""
 
     def chunk(kind: bytes, data: bytes) -> bytes:
         return struct.pack(">I", len(data)) + kind + data + struct.pack(">I", zlib.crc32(kind + data))
 
-    head = chunk(b"IHDR", struct.pack(">IIBBBBB", width, height, depth, colour, 0, 0, 0))
+    head = chunk(b"IHDR", struct.pack(">IIBBBBB", width, height, depth, color, 0, 0, 0))
     body = chunk(b"IDAT", zlib.compress(rows if rows is not None else (bytes(1 + width)) * height))
     return b"\x89PNG\r\n\x1a\n" + head + b"".join(chunk(b"zTXt", text) for text in more) + body + chunk(b"IEND", b"")
 
@@ -468,7 +468,7 @@ def picture(mode: str = "L", size: tuple[int, int] = (8, 8), kind: str = "PNG", 
 IMAGE: dict[str, Damage] = {
     "one pixel": picture(size=(1, 1)),
     "another size": picture(size=(9, 8)),
-    "in colour": picture("RGB"),
+    "in color": picture("RGB"),
     "with alpha": picture("RGBA"),
     "of a palette": picture("P"),
     "of 16 bits": picture("I;16"),

@@ -111,7 +111,7 @@ def _begin(folder: Path) -> None:
 
 
 def images(folder: Path) -> None:
-    """Six grey images of 8 × 8 for each of three classes to train, and three to test."""
+    """Six gray images of 8 × 8 for each of three classes to train, and three to test."""
     from PIL import Image
 
     draw = Random(1)

@@ -13,7 +13,7 @@ from safetensors.torch import save_file
 from torch import Tensor
 
 from helpers.commands import cli
-from scissorhands.distributed import leave, mine, rank, started
+from scissorhands.distributed import exit_process, own_share, process_group, rank
 from scissorhands.tasks.diffusion.denoising import Denoising
 
 COUNTS = (8, 5, 2, 1)
@@ -25,7 +25,7 @@ def noises() -> dict[str, Tensor]:
     found: dict[str, Tensor] = {}
     for count in COUNTS:
         torch.manual_seed(100 * rank() + count)  # what the others draw from must not matter
-        own = torch.zeros(count, 4, 3, 3)[mine(count)]
+        own = torch.zeros(count, 4, 3, 3)[own_share(count)]
         noise, times = denoising.drawn((own, torch.zeros(len(own), dtype=torch.int64)))
         found |= {f"noise {count}": noise.clone(), f"times {count}": times.clone()}
     return found
@@ -43,7 +43,7 @@ def main(file: Path) -> None:
     """Runs the commands in a file until one sets the processes apart; noise and answers go to files beside it."""
     torch.set_num_threads(1)
     number = os.environ["RANK"]
-    with started():
+    with process_group():
         save_file(noises(), file.with_name(f"noise-{number}.safetensors"))
         found: list[Any] = []
         for command in json.loads(file.read_text()):
@@ -55,4 +55,4 @@ def main(file: Path) -> None:
 
 if __name__ == "__main__":
     main(Path(sys.argv[1]))
-    leave(0)
+    exit_process(0)

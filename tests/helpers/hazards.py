@@ -11,7 +11,7 @@ import torch
 
 from helpers import many
 from scissorhands import distributed, files, runs
-from scissorhands.distributed import leave, rank, spread, started
+from scissorhands.distributed import exit_process, process_group, rank, shard
 
 PLACE = Path()  # the folder of the test, set by main
 
@@ -22,14 +22,14 @@ def one_begins_a_run_late() -> None:
         if rank():
             time.sleep(1)
         runs.begin(work, {"verb": "train", "seed": 0})
-        answer = distributed.first(lambda: "after it")
+        answer = distributed.on_rank_0(lambda: "after it")
     assert answer == "after it"
 
 
 def one_still_reads_what_the_first_moves_away() -> None:
     """The folder must stay where it is until every process has left the block."""
     with runs.writing(PLACE / "read", overwrite=False) as work:
-        distributed.first(lambda: files.write_text(work / "run.toml", "seed = 0"))
+        distributed.on_rank_0(lambda: files.write_text(work / "run.toml", "seed = 0"))
         if rank():
             time.sleep(1)
         text = (work / "run.toml").read_text()
@@ -38,9 +38,9 @@ def one_still_reads_what_the_first_moves_away() -> None:
 
 def a_file_cannot_be_written() -> None:
     """The first process alone opens the file, and all must hear that it cannot."""
-    model = spread(many.build("mlp"), torch.device("cpu"))
+    model = shard(many.build("mlp"), torch.device("cpu"))
     try:
-        distributed.write(model, PLACE / "nowhere" / "model.safetensors")
+        distributed.save_weights(model, PLACE / "nowhere" / "model.safetensors")
     except OSError:
         return
     raise AssertionError("it was written, or something else was wrong")
@@ -51,7 +51,7 @@ def the_first_fails_in_a_way_that_nobody_thought_of() -> None:
         raise ValueError("odd")
 
     try:
-        distributed.first(fail)
+        distributed.on_rank_0(fail)
     except ValueError:
         return
     raise AssertionError("the error did not arrive")
@@ -75,7 +75,7 @@ def main(folder: Path, name: str) -> None:
     torch.set_num_threads(1)
     number, failed = -1, ""
     try:
-        with started():
+        with process_group():
             number = rank()
             HAZARDS[name]()
     except Exception:
@@ -86,4 +86,4 @@ def main(folder: Path, name: str) -> None:
 if __name__ == "__main__":
     for hazard in sys.argv[2:] or HAZARDS:
         main(Path(sys.argv[1]), hazard)
-    leave(0)
+    exit_process(0)

@@ -18,12 +18,12 @@ from torch.testing import assert_close
 import scissorhands as sh
 from scissorhands.data.images import augmentation
 from scissorhands.data.records import Part, Stored
-from scissorhands.distributed import spread, whole
+from scissorhands.distributed import full, shard
 from scissorhands.evaluation.predict import predict
 from scissorhands.methods import METHODS
 from scissorhands.methods.reinit import INITS
 from scissorhands.methods.saliency import SALIENCY
-from scissorhands.tasks.classification.networks import Normalise, resnet18
+from scissorhands.tasks.classification.networks import Normalize, resnet18
 
 HERE = Path(__file__).parents[1] / "distributed"
 
@@ -63,7 +63,7 @@ def _mlp() -> nn.Module:
 
 def _convnet() -> nn.Module:
     return nn.Sequential(
-        Normalise([0.4], [0.3]),
+        Normalize([0.4], [0.3]),
         nn.Conv2d(1, 5, 3, stride=2, padding=1, bias=False),
         nn.BatchNorm2d(5),
         nn.ReLU(),
@@ -129,10 +129,10 @@ def build(name: str) -> nn.Module:
 
 def stored(count: int, seed: int = 1) -> Stored:
     """Images of 8 × 8 in three classes, with numbers from about 0 to 1."""
-    centres = torch.rand(3, 1, 8, 8, generator=torch.Generator().manual_seed(99), dtype=torch.float64)
+    centers = torch.rand(3, 1, 8, 8, generator=torch.Generator().manual_seed(99), dtype=torch.float64)
     noise = torch.randn(count, 1, 8, 8, generator=torch.Generator().manual_seed(seed), dtype=torch.float64)
     labels = torch.arange(count) % 3
-    return Stored(centres[labels] + 0.3 * noise, labels)
+    return Stored(centers[labels] + 0.3 * noise, labels)
 
 
 def problem(forget: int, retain: int, augment: str = "none") -> sh.Problem:
@@ -236,12 +236,12 @@ class Outcome(NamedTuple):
 def carried_out(case: Case, given: sh.Problem | None = None) -> Outcome:
     """Does the work of a case, alone or as one of many processes."""
     work = given or PROBLEMS[case.problem]()
-    model = spread(build(case.model), torch.device("cpu"))
+    model = shard(build(case.model), torch.device("cpu"))
     if case.looked:
         predict(model, work.retain)
     events: list[dict[str, Any]] = []
     case.method.scrub(model, work, lambda event: events.append(dict(event)))
-    return Outcome(events, {name: whole(value).clone() for name, value in model.state_dict().items()})
+    return Outcome(events, {name: full(value).clone() for name, value in model.state_dict().items()})
 
 
 def keep(outcome: Outcome, folder: Path) -> None:

@@ -13,13 +13,13 @@ from scissorhands.distributed import batchnorm as norms
 from scissorhands.distributed import rank
 
 
-def unsynchronised() -> Outcome:
+def unsynchronized() -> Outcome:
     """Fine-tuning with the batch norm of each process by itself."""
-    proper, norms.normalise_over_all = norms.normalise_over_all, lambda model: None
+    proper, norms.normalize_over_all = norms.normalize_over_all, lambda model: None
     try:
         return many.carried_out(many.CASES["finetune on convnet"])
     finally:
-        norms.normalise_over_all = proper
+        norms.normalize_over_all = proper
 
 
 def shuffled_apart() -> Outcome:
@@ -36,7 +36,7 @@ def wrapped() -> Outcome:
 
 
 CONTROLS: dict[str, Callable[[], Outcome]] = {
-    "unsynchronised": unsynchronised,
+    "unsynchronized": unsynchronized,
     "shuffled apart": shuffled_apart,
     "wrapped": wrapped,
 }

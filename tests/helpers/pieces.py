@@ -17,8 +17,8 @@ from torch.testing import assert_close
 
 from helpers import many
 from scissorhands import distributed
-from scissorhands.distributed import local, rank, spread, total, whole, world_size
-from scissorhands.distributed.batchnorm import normalise_over_all
+from scissorhands.distributed import full, local, rank, shard, total, world_size
+from scissorhands.distributed.batchnorm import normalize_over_all
 from scissorhands.errors import DataError, ModelError, StoppedError
 from scissorhands.methods.descent import Descent
 from scissorhands.methods.modes import still_statistics, training
@@ -79,7 +79,7 @@ def a_score_in_one_process_that_is_no_number_is_refused_in_all() -> None:
 def a_weight_in_one_process_that_is_not_finite_is_refused_in_all() -> None:
     found = []
     for where in range(world_size()):
-        model = spread(many.build("mlp"), CPU)
+        model = shard(many.build("mlp"), CPU)
         if rank() == where:
             local(model.get_parameter("1.weight"))[:1] = torch.nan
         found.append(raised(lambda model=model: require_finite(model, "it")))  # type: ignore[misc]
@@ -88,7 +88,7 @@ def a_weight_in_one_process_that_is_not_finite_is_refused_in_all() -> None:
     )
 
 
-# Batch normalisation over all
+# Batch normalization over all
 
 
 def shares_of(count: int) -> list[list[int]]:
@@ -131,7 +131,7 @@ def batch_norm_over_all_is_that_of_the_whole_batch() -> None:
             for shares in shares_of(rows):
                 draw = torch.Generator().manual_seed(1)
                 alone, over_all = make().to(dtype), nn.Sequential(make().to(dtype))
-                normalise_over_all(over_all)
+                normalize_over_all(over_all)
                 if alone.state_dict().get("weight") is not None:
                     for layer in (alone, over_all[0]):
                         with torch.no_grad():
@@ -157,12 +157,12 @@ def batch_norm_over_all_is_that_of_the_whole_batch() -> None:
 
 def batch_norm_over_all_with_still_statistics_keeps_them() -> None:
     alone, over_all = nn.BatchNorm1d(3).double(), nn.Sequential(nn.BatchNorm1d(3).double())
-    normalise_over_all(over_all)
+    normalize_over_all(over_all)
     before = {name: value.clone() for name, value in over_all.state_dict().items()}
     inputs = torch.randn(5, 3, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
     with training(over_all), still_statistics(over_all):
-        found = over_all(inputs[distributed.mine(5)])
-    assert_close(found, alone(inputs)[distributed.mine(5)])
+        found = over_all(inputs[distributed.own_share(5)])
+    assert_close(found, alone(inputs)[distributed.own_share(5)])
     assert all(torch.equal(value, before[name]) for name, value in over_all.state_dict().items())
 
 
@@ -172,7 +172,7 @@ def batch_norm_over_all_with_still_statistics_keeps_them() -> None:
 def a_model_in_a_folder_is_loaded_in_parts() -> None:
     model, _ = models.load(PLACE / "one" / "resnet18")
     there = load_file(PLACE / "one" / "resnet18" / models.WEIGHTS)
-    state = {name: whole(value) for name, value in model.state_dict().items()}
+    state = {name: full(value) for name, value in model.state_dict().items()}
     assert state.keys() == there.keys()
     assert all(torch.equal(state[name], value) for name, value in there.items())
     for name, parameter in model.named_parameters():
@@ -185,13 +185,13 @@ def a_model_in_a_folder_is_loaded_in_parts() -> None:
 def a_hollow_model_has_no_memory_and_is_filled_in_parts() -> None:
     found: list[tuple[nn.Module, tuple[list[str], list[str]], bool]] = []
     for name in ("mlp", "convnet", "tied", "frozen", "narrow"):
-        with distributed.hollow():
+        with distributed.meta_device():
             model = many.build(name)
         empty = all(p.is_meta for p in model.parameters())
-        spread(model, CPU)
-        found.append((model, distributed.fill(model, [PLACE / "one" / f"{name}.safetensors"]), empty))
+        shard(model, CPU)
+        found.append((model, distributed.load_weights(model, [PLACE / "one" / f"{name}.safetensors"]), empty))
     names = ("mlp", "convnet", "tied", "frozen", "narrow")
-    states = [{key: whole(value) for key, value in model.state_dict().items()} for model, _, _ in found]
+    states = [{key: full(value) for key, value in model.state_dict().items()} for model, _, _ in found]
     for name, (model, fit, empty), state in zip(names, found, states, strict=True):
         assert empty
         assert fit == ([], []), name
@@ -202,22 +202,22 @@ def a_hollow_model_has_no_memory_and_is_filled_in_parts() -> None:
 
 
 def fill_tells_what_is_missing_and_what_is_too_much() -> None:
-    mlp, narrow = spread(many.build("mlp"), CPU), PLACE / "one" / "narrow.safetensors"
-    error = raised(lambda: distributed.fill(mlp, [narrow]))
-    shallow = spread(nn.Sequential(nn.Flatten(), nn.Linear(64, 1), nn.Tanh(), nn.Linear(1, 3)).double(), CPU)
+    mlp, narrow = shard(many.build("mlp"), CPU), PLACE / "one" / "narrow.safetensors"
+    error = raised(lambda: distributed.load_weights(mlp, [narrow]))
+    shallow = shard(nn.Sequential(nn.Flatten(), nn.Linear(64, 1), nn.Tanh(), nn.Linear(1, 3)).double(), CPU)
     shallow.add_module("more", nn.Linear(2, 2))
-    missing, unexpected = distributed.fill(shallow, [narrow])
+    missing, unexpected = distributed.load_weights(shallow, [narrow])
     other = nn.Sequential(nn.Flatten(), nn.Linear(64, 1)).double()
     assert isinstance(error, ModelError)
     assert "size mismatch" in str(error)
     assert (missing, unexpected) == (["more.bias", "more.weight"], [])
-    assert distributed.fill(spread(other, CPU), [narrow])[1] == ["3.bias", "3.weight"]
+    assert distributed.load_weights(shard(other, CPU), [narrow])[1] == ["3.bias", "3.weight"]
 
 
 def models_are_written() -> None:
     """Writes files that the test compares with those of one process."""
     for name in ("mlp", "convnet", "tied", "frozen", "narrow"):
-        distributed.write(spread(many.build(name), CPU), PLACE / "many" / f"{name}.safetensors")
+        distributed.save_weights(shard(many.build(name), CPU), PLACE / "many" / f"{name}.safetensors")
     model, blueprint = models.load(PLACE / "one" / "resnet18")
     models.save(model, blueprint, PLACE / "many" / "resnet18")
 
@@ -226,20 +226,20 @@ def models_are_written() -> None:
 
 
 def a_copy_is_shared_out_and_has_its_own_memory() -> None:
-    model = spread(many.build("convnet"), CPU).train()
+    model = shard(many.build("convnet"), CPU).train()
     with torch.no_grad():
-        for value in distributed.state(model).values():
+        for value in distributed.local_state(model).values():
             value.add_(1)
-    before = {name: whole(value).clone() for name, value in model.state_dict().items()}
-    twin = distributed.copied(model)
-    after = {name: whole(value).clone() for name, value in twin.state_dict().items()}
+    before = {name: full(value).clone() for name, value in model.state_dict().items()}
+    twin = distributed.copy_model(model)
+    after = {name: full(value).clone() for name, value in twin.state_dict().items()}
     with torch.no_grad():
-        for value in distributed.state(twin).values():
+        for value in distributed.local_state(twin).values():
             value.add_(1)
-    left = {name: whole(value) for name, value in model.state_dict().items()}
+    left = {name: full(value) for name, value in model.state_dict().items()}
     out = twin.eval()(torch.zeros(2, 1, 8, 8, dtype=torch.float64))
     assert out.shape == (2, 3)
-    assert distributed.sharded(twin)
+    assert distributed.is_sharded(twin)
     assert model.training
     assert all(isinstance(p, DTensor) for p in twin.parameters())
     assert all(torch.equal(after[name], value) for name, value in before.items())
@@ -248,31 +248,31 @@ def a_copy_is_shared_out_and_has_its_own_memory() -> None:
 
 def a_copy_of_a_frozen_or_tied_model_is_frozen_or_tied() -> None:
     for name in ("frozen", "tied"):
-        model = spread(many.build(name), CPU)
-        twin = distributed.copied(model)
+        model = shard(many.build(name), CPU)
+        twin = distributed.copy_model(model)
         assert [n for n, _ in twin.named_parameters()] == [n for n, _ in model.named_parameters()]
         assert [p.requires_grad for p in twin.parameters()] == [p.requires_grad for p in model.parameters()]
 
 
 def a_model_is_plain_before_it_was_shared_out() -> None:
-    model = spread(many.build("convnet"), CPU)
-    shape = distributed.plain(model)
+    model = shard(many.build("convnet"), CPU)
+    shape = distributed.unsharded(model)
     assert [type(module) for module in shape.modules()] == [type(module) for module in many.build("convnet").modules()]
     assert [(n, p.shape) for n, p in shape.named_parameters()] == [(n, p.shape) for n, p in model.named_parameters()]
     assert all(p.is_meta for p in shape.parameters())
     alone = nn.Linear(2, 2)
-    assert distributed.plain(alone) is alone
-    assert not distributed.sharded(alone)
+    assert distributed.unsharded(alone) is alone
+    assert not distributed.is_sharded(alone)
 
 
 def what_is_written_into_an_unsharded_module_reaches_the_model() -> None:
-    model = spread(many.build("convnet"), CPU)
-    before = {name: whole(value).clone() for name, value in model.state_dict().items()}
-    with distributed.unsharded(model, "5") as layer, torch.no_grad():
+    model = shard(many.build("convnet"), CPU)
+    before = {name: full(value).clone() for name, value in model.state_dict().items()}
+    with distributed.full_module(model, "5") as layer, torch.no_grad():
         shapes = [p.shape for p in layer.parameters()]
         for parameter in layer.parameters():
             parameter.copy_(torch.arange(parameter.numel()).view(parameter.shape))
-    after = {name: whole(value).clone() for name, value in model.state_dict().items()}
+    after = {name: full(value).clone() for name, value in model.state_dict().items()}
     assert shapes == [(8, 80), (8,)]
     assert torch.equal(after["5.weight"], torch.arange(640).view(8, 80).double())
     assert torch.equal(after["5.bias"], torch.arange(8).double())
@@ -286,7 +286,7 @@ def only_the_first_acts_and_all_get_what_it_found() -> None:
         acted.append(rank())
         return f"by {rank()}"
 
-    answer = distributed.first(act)
+    answer = distributed.on_rank_0(act)
     assert answer == "by 0"
     assert acted == ([0] if rank() == 0 else [])
 
@@ -296,7 +296,7 @@ def all_get_the_error_of_the_first() -> None:
         raise error
 
     given = [DataError("a  b"), OSError(28, "full", "there"), StoppedError("stop", 143)]
-    found = [raised(lambda error=error: distributed.first(lambda: refuse(error))) for error in given]  # type: ignore[misc]
+    found = [raised(lambda error=error: distributed.on_rank_0(lambda: refuse(error))) for error in given]  # type: ignore[misc]
     assert [type(error) for error in found] == [type(error) for error in given]
     assert [str(error) for error in found] == [str(error) for error in given]
     assert isinstance(found[2], StoppedError)
@@ -305,8 +305,8 @@ def all_get_the_error_of_the_first() -> None:
 
 def what_went_wrong_in_one_is_raised_in_all() -> None:
     last = world_size() - 1
-    found = raised(lambda: distributed.together(OSError(28, "full") if rank() == last else None))
-    nothing = raised(lambda: distributed.together(None))
+    found = raised(lambda: distributed.barrier(OSError(28, "full") if rank() == last else None))
+    nothing = raised(lambda: distributed.barrier(None))
     assert isinstance(found, OSError)
     assert found.errno == 28
     assert nothing is None
@@ -316,23 +316,23 @@ def rows_are_gathered_in_the_order_of_the_records() -> None:
     for count in (0, 1, 2, 3, 5, 7, 12):
         for dtype in (torch.float32, torch.float64, torch.int64):
             full = torch.arange(2 * count).view(count, 2).to(dtype)
-            found = distributed.gathered(full[distributed.mine(count)], count)
+            found = distributed.gather_rows(full[distributed.own_share(count)], count)
             assert torch.equal(found, full), (count, dtype)
 
 
 def every_record_belongs_to_one_process() -> None:
     for count in (0, 1, 2, 5, 100):
         counts = torch.zeros(count)
-        counts[distributed.mine(count)] = 1
-        before, everything = distributed.queue(len(range(count)[distributed.mine(count)]))
+        counts[distributed.own_share(count)] = 1
+        before, everything = distributed.exclusive_sum(len(range(count)[distributed.own_share(count)]))
         assert torch.equal(total(counts), torch.ones(count))
-        assert before == distributed.mine(count).start
+        assert before == distributed.own_share(count).start
         assert everything == count
 
 
 def they_queue_and_agree() -> None:
-    before, everything = distributed.queue(10 * (rank() + 1))
-    one, none = distributed.agreed(rank() == world_size() - 1), distributed.agreed(False)
+    before, everything = distributed.exclusive_sum(10 * (rank() + 1))
+    one, none = distributed.any_rank(rank() == world_size() - 1), distributed.any_rank(False)
     assert before == sum(10 * (i + 1) for i in range(rank()))
     assert everything == sum(10 * (i + 1) for i in range(world_size()))
     assert one is True
@@ -342,29 +342,29 @@ def they_queue_and_agree() -> None:
 def parts_of_a_weight_make_up_the_whole() -> None:
     for rows in (1, 2, 3, 4, 5, 8):
         layer = nn.Linear(3, rows)
-        full = layer.weight.detach().clone()
-        dist.broadcast(full, 0)
+        everything = layer.weight.detach().clone()
+        dist.broadcast(everything, 0)
         with torch.no_grad():
-            layer.weight.copy_(full)
-        model = spread(nn.Sequential(layer), CPU)
+            layer.weight.copy_(everything)
+        model = shard(nn.Sequential(layer), CPU)
         weight = model.get_parameter("0.weight")
-        assert torch.equal(whole(weight), full)
-        assert torch.equal(local(weight), held(full))
-        assert torch.equal(distributed.part(full, weight), held(full))
-        assert torch.equal(full[distributed.rows_here(weight)], held(full))
-    assert distributed.rows_here(torch.ones(3)) is None
+        assert torch.equal(full(weight), everything)
+        assert torch.equal(local(weight), held(everything))
+        assert torch.equal(distributed.shard_of(everything, weight), held(everything))
+        assert torch.equal(everything[distributed.own_rows(weight)], held(everything))
+    assert distributed.own_rows(torch.ones(3)) is None
 
 
 def a_trainable_single_number_is_refused_and_a_frozen_one_is_kept_whole() -> None:
     model = many.build("mlp")
     model.register_parameter("scale", nn.Parameter(torch.tensor(2.0).double()))
-    error = raised(lambda: spread(model, CPU))
+    error = raised(lambda: shard(model, CPU))
     other = many.build("mlp")
     other.register_parameter("scale", nn.Parameter(torch.tensor(2.0).double(), requires_grad=False))
-    spread(other, CPU)
-    distributed.write(other, PLACE / "many" / "scalar.safetensors")
+    shard(other, CPU)
+    distributed.save_weights(other, PLACE / "many" / "scalar.safetensors")
     assert isinstance(error, ModelError)
-    assert whole(other.get_parameter("scale")) == 2
+    assert full(other.get_parameter("scale")) == 2
 
 
 # Memory
@@ -375,7 +375,7 @@ def each_holds_its_share_of_weights_and_momentum() -> None:
         torch.manual_seed(0)
         return nn.Sequential(nn.Flatten(), nn.Linear(64, 50), nn.ReLU(), nn.Linear(50, 30), nn.Linear(30, 3)).double()
 
-    model, problem = spread(made(), CPU), many.PROBLEMS["plain"]()
+    model, problem = shard(made(), CPU), many.PROBLEMS["plain"]()
     parameters = trainable(model)
     descent = Descent(parameters.values(), lr=0.1, momentum=0.9, weight_decay=0.0)
     for batch in problem.batches(problem.retain, 7, "memory"):

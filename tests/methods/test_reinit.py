@@ -8,7 +8,7 @@ from torch import nn
 
 from scissorhands.data.sources import Source
 from scissorhands.errors import ModelError
-from scissorhands.methods.reinit import INITS, reinitialise, reset, without_norms
+from scissorhands.methods.reinit import INITS, reinitialize, reset, without_norms
 from scissorhands.tasks.classification.models import create
 
 
@@ -23,7 +23,7 @@ def test_only_marked_weights_change(init: str) -> None:
     before = {name: p.detach().clone() for name, p in model.named_parameters()}
     mask = torch.zeros(100, 400, dtype=torch.bool)
     mask[:, ::2] = True
-    assert reinitialise(model, [("0.weight", mask)], init, seed=0) == 20000
+    assert reinitialize(model, [("0.weight", mask)], init, seed=0) == 20000
     after = dict(model.named_parameters())
     assert torch.equal(after["0.weight"][~mask], before["0.weight"][~mask])
     assert (after["0.weight"][mask] != before["0.weight"][mask]).float().mean() > 0.99
@@ -34,9 +34,9 @@ def test_only_marked_weights_change(init: str) -> None:
 def test_a_draw_depends_on_the_seed_and_the_name_alone(init: str) -> None:
     every = {name: torch.ones_like(p, dtype=torch.bool) for name, p in net().named_parameters()}
     alone, together, other = net(), net(), net()
-    reinitialise(alone, [("2.weight", every["2.weight"])], init, seed=0)
-    reinitialise(together, [("0.weight", every["0.weight"]), ("2.weight", every["2.weight"])], init, seed=0)
-    reinitialise(other, [("2.weight", every["2.weight"])], init, seed=1)
+    reinitialize(alone, [("2.weight", every["2.weight"])], init, seed=0)
+    reinitialize(together, [("0.weight", every["0.weight"]), ("2.weight", every["2.weight"])], init, seed=0)
+    reinitialize(other, [("2.weight", every["2.weight"])], init, seed=1)
     weight = "2.weight"
     assert torch.equal(alone.get_parameter(weight), together.get_parameter(weight))
     assert torch.equal(alone.get_parameter(weight), other.get_parameter(weight)) is (init in ("zero", "one"))
@@ -48,15 +48,15 @@ def test_distributions_are_what_they_say() -> None:
     spread = bound / math.sqrt(3)
     moments = {"uniform": spread, "normal": spread, "zero": 0.0, "layer": spread}
     for init, deviation in moments.items():
-        reinitialise(model, [("0.weight", torch.ones(100, 400, dtype=torch.bool))], init, seed=0)
+        reinitialize(model, [("0.weight", torch.ones(100, 400, dtype=torch.bool))], init, seed=0)
         weight = model.get_parameter("0.weight")
         assert weight.mean().item() == pytest.approx(0, abs=1e-3)
         assert weight.std().item() == pytest.approx(deviation, rel=0.02)
-    reinitialise(model, [("0.weight", torch.ones(100, 400, dtype=torch.bool))], "uniform", seed=0)
+    reinitialize(model, [("0.weight", torch.ones(100, 400, dtype=torch.bool))], "uniform", seed=0)
     assert model.get_parameter("0.weight").abs().max().item() <= bound
-    reinitialise(model, [("0.bias", torch.ones(100, dtype=torch.bool))], "uniform", seed=0)
+    reinitialize(model, [("0.bias", torch.ones(100, dtype=torch.bool))], "uniform", seed=0)
     assert 0.9 * bound < model.get_parameter("0.bias").abs().max().item() <= bound
-    reinitialise(model, [("0.weight", torch.ones(100, 400, dtype=torch.bool))], "one", seed=0)
+    reinitialize(model, [("0.weight", torch.ones(100, 400, dtype=torch.bool))], "one", seed=0)
     assert (model.get_parameter("0.weight") == 1).all()
 
 
@@ -66,14 +66,14 @@ def test_norm_layers_are_told_by_their_type() -> None:
     model.plain = nn.Sequential(nn.BatchNorm1d(2), nn.GroupNorm(1, 2), nn.RMSNorm(2), nn.InstanceNorm1d(2, affine=True))
     kept = without_norms(model, dict(model.named_parameters()))
     assert set(kept) == {"bn_but_really_linear.weight", "bn_but_really_linear.bias"}
-    with pytest.raises(ModelError, match="normalisation"):
+    with pytest.raises(ModelError, match="normalization"):
         without_norms(model.plain, dict(model.plain.named_parameters()))
 
 
 @pytest.mark.parametrize("network", ["small", "resnet18", "resnet34"])
 def test_resetting_draws_every_weight_and_keeps_what_the_data_told(network: str) -> None:
     model, _ = create(network, Source(name="digits").load().train, {"width": 2})
-    statistics = model.get_buffer("normalise.mean").clone()
+    statistics = model.get_buffer("normalize.mean").clone()
     with torch.no_grad():
         for parameter in model.parameters():
             parameter.fill_(7.0)
@@ -83,7 +83,7 @@ def test_resetting_draws_every_weight_and_keeps_what_the_data_told(network: str)
     reset(model, seed=0)
     assert not any((p == 7).any() for p in model.parameters())
     assert not any((b == 7).any() for name, b in model.named_buffers() if "running" in name)
-    assert torch.equal(model.get_buffer("normalise.mean"), statistics)
+    assert torch.equal(model.get_buffer("normalize.mean"), statistics)
 
 
 def test_resetting_reaches_attention_and_leaves_the_global_generator_alone() -> None:

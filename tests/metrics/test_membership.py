@@ -13,7 +13,7 @@ from scissorhands.data.records import Part, Stored
 from scissorhands.evaluation.exam import Evaluation
 from scissorhands.methods.descent import Training
 from scissorhands.metrics import CALLS
-from scissorhands.tasks.classification.networks import Normalise, small
+from scissorhands.tasks.classification.networks import Normalize, small
 
 UNDER, OVER, DAMAGED, SAME, UNKNOWN = CALLS
 
@@ -159,7 +159,7 @@ def by_class(tmp_path_factory: pytest.TempPathFactory) -> Examined:
     network = small(classes=10, channels=1, width=4)
     images, _ = data.train.fetch(torch.arange(len(data.train)))
     for module in network.modules():
-        if isinstance(module, Normalise):
+        if isinstance(module, Normalize):
             module.measure(images)
     original = trained(network, split, training)
     named = {

@@ -20,7 +20,7 @@ from safetensors.torch import load_file, save_file
 from helpers.commands import cli, done
 from helpers.forged import reseal
 from scissorhands import runs
-from scissorhands.distributed import first
+from scissorhands.distributed import on_rank_0
 from scissorhands.errors import RunError
 from scissorhands.metrics import METRICS
 from scissorhands.runs import jobs
@@ -392,11 +392,11 @@ def test_an_evaluation_that_is_killed_while_it_writes_can_be_repeated(
     def killed(work: Callable[[], Any]) -> Any:
         if next(left, None) is None:
             raise KeyboardInterrupt
-        return first(work)
+        return on_rank_0(work)
 
     command = "evaluate seen --level standard --set references=2 --set shots=9 --set relearn=10"
     with monkeypatch.context() as patch:
-        patch.setattr("scissorhands.runs.first", killed)
+        patch.setattr("scissorhands.runs.folder.on_rank_0", killed)
         assert cli(command).code != 0
     for one in ("report seen -o page.html", command, "evaluate seen"):
         done(one)
@@ -485,7 +485,7 @@ def test_a_run_that_is_damaged_is_refused(name: str, world: Path) -> None:
     assert tree(world) == before
 
 
-def test_a_run_of_an_earlier_release_is_answered_in_one_line(world: Path) -> None:
+def test_a_run_of_an_firstrelease_is_answered_in_one_line(world: Path) -> None:
     record = world / "three" / "run.toml"
     lines = record.read_text().splitlines()
     record.write_text("\n".join(line for line in lines if not line.startswith("kind = ")))

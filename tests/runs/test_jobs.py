@@ -189,7 +189,7 @@ def test_weights_that_cannot_be_written_are_a_failure_in_one_line_that_leaves_no
     def refuse(*_: Any) -> None:
         raise OSError(reason, os.strerror(reason))
 
-    monkeypatch.setattr(models, "write", refuse)
+    monkeypatch.setattr(models, "save_weights", refuse)
     with pytest.raises(FailedError, match=r"the disk under .*some is full; nothing was written\.$") as raised:
         finetuned(trained, tmp_path / "some" / "out")
     assert raised.value.exit_code == 1

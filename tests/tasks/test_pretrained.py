@@ -341,7 +341,7 @@ def test_a_hugging_face_model_with_a_weight_that_is_not_finite_is_refused(value:
     refused(folder, "are damaged: '.*cls_token' holds NaN or infinity")
 
 
-@pytest.mark.parametrize("name", ["fc2.weight", "normalise.mean"], ids=["weight", "buffer"])
+@pytest.mark.parametrize("name", ["fc2.weight", "normalize.mean"], ids=["weight", "buffer"])
 def test_a_model_of_ours_with_a_value_that_is_not_finite_is_refused(name: str, tmp_path: Path) -> None:
     blueprint = Blueprint("small", {"classes": 3, "channels": 1, "width": 2})
     model: nn.Module = blueprint.build()

@@ -17,7 +17,7 @@ from ..runs.diffusion import drawing
 from ..runs.diffusion.drawing import Drawing
 from ..runs.diffusion.judging import Panel
 from ..tasks.diffusion import small
-from ..tasks.diffusion.measures import Features, recognised
+from ..tasks.diffusion.measures import Features, recognized
 from ..tasks.diffusion.pictures import METADATA
 from .diffusion import Experiment, attempts
 
@@ -64,7 +64,7 @@ def demo(folder: Path, overwrite: bool, device: str, log: Log = ignore) -> Table
 def judges(real: Path, log: Log = ignore) -> Panel:
     """A classifier of real digits, and what it makes of an image before it decides."""
     classifier, (_, test) = small.judge(log), small.pictures()
-    right = 100 * float(recognised(test.inputs, test.labels, classifier).float().mean())
+    right = 100 * float(recognized(test.inputs, test.labels, classifier).float().mean())
     features = Features("its hidden layer", _Hidden(classifier))
     name = f"a small network that is right about {right:.1f} % of real test digits"
     return Panel(classifier, small.PROMPTS, features, real, known_as=name)

@@ -31,7 +31,7 @@ from ..bench.recipe import HOLDOUT, Recipe
 from ..data.forget import Forget
 from ..data.problem import Log, ignore
 from ..data.sources import Source
-from ..distributed import among_many, first, leave, rank, started, together
+from ..distributed import barrier, exit_process, on_rank_0, process_group, rank, under_torchrun
 from ..errors import RunError, ScissorhandsError, did_you_mean
 from ..evaluation.exam import Evaluation, discard_shadows
 from ..methods import METHODS, find
@@ -74,13 +74,13 @@ def main() -> None:
     except SystemExit as end:
         if not isinstance(end.code, int):  # a message, which Python prints
             raise
-        leave(end.code)
-    leave(0)
+        exit_process(end.code)
+    exit_process(0)
 
 
 def _stop(*_: Any) -> None:
     """Answers SIGTERM. torchrun sends one when another process died: an error on its way out is told all the same."""
-    if not (among_many() and sys.exc_info()[1]):
+    if not (under_torchrun() and sys.exc_info()[1]):
         sys.exit(143)
 
 
@@ -88,7 +88,7 @@ def _answer() -> None:
     """Does what is asked. Whatever goes wrong is told in one line, with exit code 2 for a user's mistake."""
     try:
         _require_text(sys.argv[1:])
-        with started():
+        with process_group():
             out.quiet = err.quiet = rank() > 0
             code = group.main(standalone_mode=False)
         if code:  # what a command ended with by `Exit`
@@ -383,7 +383,7 @@ def _erase(
     "--erase",
     multiple=True,
     metavar="NAME=VALUE",
-    help="For a pipeline: parameters, optimiser, per_prompt, retain, inference.",
+    help="For a pipeline: parameters, optimizer, per_prompt, retain, inference.",
 )
 @click.option("-o", "--output", type=_PATH, help="The run folder to write.")
 @_where_options
@@ -496,7 +496,7 @@ def evaluate(
             if output is None and not dry_run:
                 raise click.UsageError("'evaluate MODEL --forget …' needs a place for the scores: -o RUN.")
             request = _request(forget, data, data_set, split_seed, unseen, labels)
-            away = Path(first(lambda: nowhere)) / "run"
+            away = Path(on_rank_0(lambda: nowhere)) / "run"
             place = Place(away if dry_run or not output else output, overwrite, seed, device)
             run = jobs.score(Subject.load(model, factory, place.torch_device()), request, place, reference)
         elif runs.is_run(Path(model)) or runs.resumable(Path(model)):
@@ -515,7 +515,7 @@ def evaluate(
                     discard_shadows()
             if not dry_run:
                 _show(jobs.compare(run, reference) if reference else run, as_json)
-        together()
+        barrier()
 
 
 def _given(*names: str) -> str:

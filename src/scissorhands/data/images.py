@@ -21,10 +21,10 @@ LARGEST = 8192  # pixels along a side that images are resized to
 _MOST_PIXELS = LARGEST**2
 
 
-def decode(encoded: Mapping[str, Any], record: int, size: tuple[int, int] | None, grey: bool | None) -> Tensor:
+def decode(encoded: Mapping[str, Any], record: int, size: tuple[int, int] | None, gray: bool | None) -> Tensor:
     """One image (its bytes, or the path to it) as channels × height × width.
 
-    With a size it is resized to height × width. `grey` says how many channels to expect, or that either will do.
+    With a size it is resized to height × width. `gray` says how many channels to expect, or that either will do.
     """
     try:
         with Image.open(io.BytesIO(encoded["bytes"] or files.read_bytes(Path(encoded["path"])))) as file:
@@ -44,9 +44,9 @@ def decode(encoded: Mapping[str, Any], record: int, size: tuple[int, int] | None
     if image.mode.startswith("I;16"):
         image = Image.fromarray((np.asarray(image) >> 8).astype(np.uint8))
     is_grey = image.mode in ("1", "L")
-    if grey and not is_grey:
-        raise DataError(f"record {record} has colours while the first record is grey: convert the images to one kind.")
-    image = image.convert("L" if (is_grey if grey is None else grey) else "RGB")
+    if gray and not is_grey:
+        raise DataError(f"record {record} has colors while the first record is gray: convert the images to one kind.")
+    image = image.convert("L" if (is_grey if gray is None else gray) else "RGB")
     if size and image.size != size[::-1]:
         image = image.resize(size[::-1], Image.Resampling.BILINEAR)
     pixels = torch.from_numpy(np.array(image))

@@ -9,7 +9,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from ..distributed import fetched, mine, over_all
+from ..distributed import fetch_share, mean_over_ranks, own_share
 from ..distributed.checkpoint import Progress
 from ..randomness import generator
 from .records import Augment, Batch, Part
@@ -40,7 +40,7 @@ class Problem:
     """What to forget, what to retain, and the loss that says how well the model does on a batch of either.
 
     `loss` is a mean over the batch. `unseen` are records that the model was never trained on, where there are any.
-    `augment` changes each record by itself; `progress` is how far the run is; `optimiser` is `sgd` or `adam`. With
+    `augment` changes each record by itself; `progress` is how far the run is; `optimizer` is `sgd` or `adam`. With
     `watch`, a method measures the damage that it does, and warns of it. Of many processes each has a share of every
     batch, and the loss is over all.
     """
@@ -52,11 +52,11 @@ class Problem:
     seed: int = 0
     augment: Augment | None = None
     progress: Progress = field(default_factory=Progress)
-    optimiser: str = "sgd"
+    optimizer: str = "sgd"
     watch: bool = True
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "loss", over_all(self.loss))
+        object.__setattr__(self, "loss", mean_over_ranks(self.loss))
 
     @property
     def classifies(self) -> bool:
@@ -72,18 +72,18 @@ class Problem:
     def batches(self, part: Part, size: int, *purpose: str | int) -> Iterator[Batch]:
         """One shuffled pass over the part, augmented; its order depends on the seed and the purpose alone.
 
-        A single record left over joins the batch before it, since batch normalisation cannot train on one record.
+        A single record left over joins the batch before it, since batch normalization cannot train on one record.
         """
         shuffled = part.ids[torch.randperm(len(part), generator=generator(self.seed, "shuffle", *purpose))]
         draw = generator(self.seed, "augment", *purpose)
         for ids in shuffled.split(_sizes(len(part), size)):
-            inputs, labels = fetched(part.records.fetch, ids)
+            inputs, labels = fetch_share(part.records.fetch, ids)
             yield (self._augmented(inputs, len(ids), draw) if self.augment else inputs), labels
 
     def _augmented(self, inputs: Tensor, count: int, draw: torch.Generator) -> Tensor:
         """This process's records of a batch, augmented by the random numbers that they get with one process."""
         assert self.augment
-        own = mine(count)
+        own = own_share(count)
         if own == slice(0, count):
             return self.augment(inputs, draw)
         batch = inputs.new_zeros(count, *inputs.shape[1:])

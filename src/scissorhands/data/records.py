@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 from torch.utils.data import Dataset, IterableDataset, default_collate
 
-from ..distributed import fetched
+from ..distributed import fetch_share
 from ..errors import DataError, did_you_mean, listed
 
 Batch = tuple[Tensor, Tensor]
@@ -207,7 +207,7 @@ class Part:
 
     def batches(self, size: int) -> Iterator[Batch]:
         """One pass, in the order of the ids; of many processes each gets its share of every batch."""
-        return (fetched(self.records.fetch, ids) for ids in self.ids.split(size))
+        return (fetch_share(self.records.fetch, ids) for ids in self.ids.split(size))
 
 
 def one_table(records: Records, other: Records) -> bool:

@@ -263,7 +263,7 @@ class Streamed(Records):
         images = torch.empty((len(ids), *self.shape), dtype=torch.uint8)
 
         def place(where: int) -> None:
-            image = decode(rows[where], int(ids[where]), (height, width) if self._resize else None, grey=channels == 1)
+            image = decode(rows[where], int(ids[where]), (height, width) if self._resize else None, gray=channels == 1)
             if tuple(image.shape) != self.shape:
                 _, h, w = image.shape
                 raise DataError(

@@ -1,6 +1,6 @@
-"""Batch normalisation over the batch of all processes, so that many give what one would.
+"""Batch normalization over the batch of all processes, so that many give what one would.
 
-PyTorch's own synchronised layer runs on a GPU only; this one runs anywhere.
+PyTorch's own synchronized layer runs on a GPU only; this one runs anywhere.
 """
 
 from typing import Any
@@ -9,11 +9,12 @@ import torch
 from torch import Tensor, nn
 from torch.nn.modules.batchnorm import _BatchNorm
 
-from . import standing_in, total
+from .batches import standing_in
+from .processes import total
 
 
-def normalise_over_all(model: nn.Module) -> None:
-    """Turns every batch normalisation of the model into one over all processes, in place; names and weights stay."""
+def normalize_over_all(model: nn.Module) -> None:
+    """Turns every batch normalization of the model into one over all processes, in place; names and weights stay."""
     for module in model.modules():
         if isinstance(module, _BatchNorm):
             kind = type(module)
@@ -21,14 +22,14 @@ def normalise_over_all(model: nn.Module) -> None:
 
 
 class _Global(_BatchNorm):
-    """A batch normalisation whose mean and variance are those of the records of all processes."""
+    """A batch normalization whose mean and variance are those of the records of all processes."""
 
     def forward(self, values: Tensor) -> Tensor:
-        """The values, normalised by the whole batch in training, by the running statistics otherwise."""
+        """The values, normalized by the whole batch in training, by the running statistics otherwise."""
         if not self.training and self.running_mean is not None:
             return super().forward(values)
         self._check_input_dim(values)  # type: ignore[no-untyped-call]
-        y, mean, variance, count = _Normalise.apply(values, self.weight, self.bias, self.eps)  # type: ignore[no-untyped-call]
+        y, mean, variance, count = _Normalize.apply(values, self.weight, self.bias, self.eps)  # type: ignore[no-untyped-call]
         if self.training and self.running_mean is not None and self.running_var is not None:
             self._follow(mean, variance * (count / (count - 1)))
         found: Tensor = y
@@ -45,7 +46,7 @@ class _Global(_BatchNorm):
                 running.lerp_(now.to(running), factor)
 
 
-class _Normalise(torch.autograd.Function):
+class _Normalize(torch.autograd.Function):
     """(x − mean) / √(variance + eps) · weight + bias, with mean and variance of the records of all processes."""
 
     @staticmethod
@@ -55,10 +56,10 @@ class _Normalise(torch.autograd.Function):
         own = 0 if standing_in() else 1  # what a process without records computes with is not of the batch
         count = total(torch.tensor(float(own * x.numel() // x.shape[1]), dtype=torch.float64, device=x.device))
         mean = total(own * x.sum(over)) / count.to(x.dtype)
-        centred = x - mean.view(shape)
-        variance = total(own * centred.square().sum(over)) / count.to(x.dtype)
+        centered = x - mean.view(shape)
+        variance = total(own * centered.square().sum(over)) / count.to(x.dtype)
         inverse = (variance + eps).rsqrt()
-        normal = centred.mul_(inverse.view(shape))
+        normal = centered.mul_(inverse.view(shape))
         ctx.save_for_backward(normal, inverse, weight, count)
         ctx.own = own
         ctx.mark_non_differentiable(mean, variance, count)

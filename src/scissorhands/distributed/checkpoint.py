@@ -27,7 +27,8 @@ from torch import Tensor, nn
 from .. import randomness
 from ..errors import ReadError, RunError, StoppedError
 from ..files import read_json, read_metadata, read_tensors
-from . import first, rank, state, together, total, world_size
+from .processes import barrier, on_rank_0, rank, total, world_size
+from .sharding import local_state
 
 T = TypeVar("T")
 
@@ -132,9 +133,9 @@ class Progress:
                     shutil.rmtree(other, ignore_errors=True)
 
         try:
-            first(begin)
-            together(_saved(loop.tensors(), part / f"{rank()}.safetensors"))
-            first(finish)
+            on_rank_0(begin)
+            barrier(_saved(loop.tensors(), part / f"{rank()}.safetensors"))
+            on_rank_0(finish)
         except OSError as error:
             if rank() == 0:
                 shutil.rmtree(part, ignore_errors=True)
@@ -216,7 +217,7 @@ class Loop:
     def tensors(self) -> dict[str, Tensor]:
         """All that must be the same when it goes on."""
         kinds = {
-            "model": state(self.model),
+            "model": local_state(self.model),
             "steps": self.steps.state() if self.steps else {},
             "memory": self.memory,
             "random": randomness.snapshot(),
@@ -243,7 +244,7 @@ class Loop:
             kind, _, name = key.partition("/")
             named[kind][name] = value
         with torch.no_grad():
-            for name, value in state(self.model).items():
+            for name, value in local_state(self.model).items():
                 value.copy_(named["model"][name])
         if self.steps:
             self.steps.load(named["steps"])

@@ -9,7 +9,7 @@ from torch import nn
 
 from ..data.problem import Problem
 from ..data.split import Split
-from ..distributed import copied
+from ..distributed import copy_model
 from ..errors import SettingError
 from ..files import cache
 from ..methods.descent import Training
@@ -88,7 +88,7 @@ class Pace:
     def of(cls, exam: Exam) -> "Pace":
         """Measures both on a copy."""
         model, batch = (
-            copied(exam.model),
+            copy_model(exam.model),
             replace(exam.split.retain, ids=exam.split.retain.ids[: exam.batch_size]),
         )
         loss = exam.problem.loss

@@ -7,7 +7,7 @@ from torch import nn
 
 from ..data.problem import on_device
 from ..data.records import Part, Records
-from ..distributed import agreed, gathered
+from ..distributed import any_rank, gather_rows
 from ..errors import ModelError
 from ..methods.modes import evaluating
 from ..metrics import Outputs
@@ -17,7 +17,7 @@ def predict(model: nn.Module, part: Part, batch_size: int = 512) -> Outputs:
     """What the model says about a part, without changing the model."""
     with evaluating(model), torch.no_grad():
         found = [
-            gathered(model(on_device(model, inputs)).cpu(), len(ids))
+            gather_rows(model(on_device(model, inputs)).cpu(), len(ids))
             for ids, (inputs, _) in zip(part.ids.split(batch_size), part.batches(batch_size), strict=True)
         ]
     return Outputs(torch.cat(found).float(), part.labels)
@@ -37,7 +37,7 @@ def require_fit(model: nn.Module, records: Records) -> None:
         ) from None
     if not isinstance(outputs, torch.Tensor) or outputs.dim() != 2:
         raise ModelError(f"the model must return one row of scores per record, not {_shape(outputs)}.")
-    if agreed(not bool(outputs.isfinite().all())):
+    if any_rank(not bool(outputs.isfinite().all())):
         raise ModelError("the model returns values that are not finite: its weights are broken or do not fit the data.")
     wanted = len(records.classes)
     if (wanted and outputs.shape[1] != wanted) or outputs.shape[1] <= highest:

@@ -13,7 +13,7 @@ from torch import Tensor, nn
 
 from ..data.problem import Log, Problem, ignore, on_device
 from ..data.records import Joined, Part
-from ..distributed import copied, gathered
+from ..distributed import copy_model, gather_rows
 from ..errors import ModelError
 from ..methods.descent import Training, descend
 from ..methods.modes import evaluating
@@ -52,7 +52,7 @@ def probe(model: nn.Module, problem: Problem, others: Part, shots: int) -> tuple
 
 def reawaken(model: nn.Module, problem: Problem, batch_size: int, log: Log = ignore) -> Outputs:
     """What the model says of the forgotten records after a short training on retained data alone."""
-    pupil = copied(model)
+    pupil = copy_model(model)
     some = problem.sample(problem.retain, min(1.0, MOST / len(problem.retain)), "reawaken")
     descend(pupil, problem, some, phase="reawaken", log=log, **replace(SOON, batch_size=batch_size).to_dict())
     return predict(pupil, problem.forget)
@@ -60,7 +60,7 @@ def reawaken(model: nn.Module, problem: Problem, batch_size: int, log: Log = ign
 
 def few_shot(model: nn.Module, problem: Problem, shots: int, batch_size: int, log: Log = ignore) -> Outputs:
     """What the model says of the other forgotten records after a short training on a few records of every label."""
-    pupil = copied(model)
+    pupil = copy_model(model)
     shown, rest = _shots(problem, shots, 0)
     forgotten = replace(problem.forget, ids=problem.forget.ids[shown])
     retained = replace(
@@ -77,7 +77,7 @@ def relearn(model: nn.Module, problem: Problem, wanted: float, batch_size: int, 
 
     As in the paper the learning rate is 0.001; it goes on for as many epochs as `most`.
     """
-    pupil = copied(model)
+    pupil = copy_model(model)
     found: list[float] = []
 
     def reached() -> bool:
@@ -98,7 +98,7 @@ def features(model: nn.Module, part: Part, batch_size: int = 512) -> Tensor:
         for inputs, _ in part.batches(batch_size):
             model(on_device(model, inputs))
     sizes = [len(ids) for ids in part.ids.split(batch_size)]
-    return torch.cat([gathered(x.cpu(), size) for (_, x), size in zip(given, sizes, strict=True)]).float()
+    return torch.cat([gather_rows(x.cpu(), size) for (_, x), size in zip(given, sizes, strict=True)]).float()
 
 
 def _head(model: nn.Module, part: Part) -> nn.Linear:

@@ -20,7 +20,7 @@ from torch import nn
 from .. import files
 from ..data.problem import Log, Problem, ignore
 from ..data.records import Augment, Part
-from ..distributed import copied, fill, first, plain, state, whole, write
+from ..distributed import copy_model, full, load_weights, local_state, on_rank_0, save_weights, unsharded
 from ..errors import FailedError, ModelError
 from ..methods.descent import Training
 from ..methods.reinit import reset, restart
@@ -58,7 +58,7 @@ class Teacher:
         return sum(not _there(place) for place in places)
 
     def _pupil(self, number: int) -> nn.Module:
-        pupil = copied(self.model)
+        pupil = copy_model(self.model)
         reset(pupil, key(self.seed, "pupil", number))
         if self.start:
             restart(pupil, self.start)
@@ -78,7 +78,7 @@ class Teacher:
         frozen = {name for name, p in pupil.named_parameters() if not p.requires_grad}
         for name, value in pupil.state_dict().items():
             digest.update(f"{name} {value.dtype} {tuple(value.shape)} {name in frozen}".encode())
-            digest.update(whole(value).cpu().contiguous().reshape(-1).view(torch.uint8).numpy().tobytes())
+            digest.update(full(value).cpu().contiguous().reshape(-1).view(torch.uint8).numpy().tobytes())
         return self.folder / f"{digest.hexdigest()[:32]}.safetensors"
 
 
@@ -86,9 +86,10 @@ def _built(model: nn.Module) -> str:
     """How the model is built: its layers, and what their attributes say."""
     simple = (int, float, str, tuple)
     said = [
-        {k: v for k, v in vars(m).items() if k != "training" and isinstance(v, simple)} for m in plain(model).modules()
+        {k: v for k, v in vars(m).items() if k != "training" and isinstance(v, simple)}
+        for m in unsharded(model).modules()
     ]
-    return f"{plain(model)!r} {said}"
+    return f"{unsharded(model)!r} {said}"
 
 
 def _code(model: nn.Module) -> str:
@@ -96,7 +97,7 @@ def _code(model: nn.Module) -> str:
 
     PyTorch's own code is known by its release.
     """
-    kinds = {base for module in plain(model).modules() for base in type(module).__mro__ if base is not object}
+    kinds = {base for module in unsharded(model).modules() for base in type(module).__mro__ if base is not object}
     names = {kind.__module__ for kind in kinds if kind.__module__.partition(".")[0] != "torch"}
     digest = hashlib.sha256(str(VERSION).encode())
     for module in (sys.modules[name] for name in sorted(names)):
@@ -111,19 +112,19 @@ def _recalled(pupil: nn.Module, place: Path | None) -> bool:
     """Whether the trained weights were there, and are now the pupil's."""
     if place is None or not _there(place):
         return False
-    before = {name: value.clone() for name, value in state(pupil).items()}
+    before = {name: value.clone() for name, value in local_state(pupil).items()}
     try:
-        if fill(pupil, [place]) == ([], []):
+        if load_weights(pupil, [place]) == ([], []):
             return True
     except (SafetensorError, OSError, ModelError):
         pass  # damaged: it is trained anew, and replaced
-    for name, value in state(pupil).items():
+    for name, value in local_state(pupil).items():
         value.copy_(before[name])
     return False
 
 
 def _there(place: Path | None) -> bool:
-    return place is not None and first(place.exists)
+    return place is not None and on_rank_0(place.exists)
 
 
 def _make_room(place: Path | None) -> None:
@@ -138,10 +139,10 @@ def _make_room(place: Path | None) -> None:
 def _keep(pupil: nn.Module, place: Path | None) -> None:
     if place is None:
         return
-    part = place.with_suffix(f".{first(os.getpid)}")
+    part = place.with_suffix(f".{on_rank_0(os.getpid)}")
     try:
-        write(pupil, part)
-        first(lambda: part.replace(place))
+        save_weights(pupil, part)
+        on_rank_0(lambda: part.replace(place))
     except OSError:  # a full disk: it is used all the same, and trained anew the next time
         with suppress(OSError):
-            first(lambda: part.unlink(missing_ok=True))
+            on_rank_0(lambda: part.unlink(missing_ok=True))

@@ -10,7 +10,7 @@ from torch import Tensor, nn
 
 from ..data.problem import Log, Problem, ignore, on_device
 from ..data.records import Batch
-from ..distributed import local, part, state, whole
+from ..distributed import full, local, local_state, shard_of
 from ..errors import ModelError
 from ..randomness import seeded
 from ..settings import at_least_one, below_one, count, non_negative, positive, setting
@@ -35,7 +35,7 @@ class BoundaryShrink(Method):
     weight_decay: float = setting(5e-4, non_negative, "pull of every weight towards zero")
 
     def scrub(self, model: nn.Module, problem: Problem, log: Log = ignore) -> None:
-        original = {name: value.clone() for name, value in state(model).items()}
+        original = {name: value.clone() for name, value in local_state(model).items()}
 
         def objective(batch: Batch, epoch: int) -> Tensor:
             with exchanged(model, original):
@@ -72,9 +72,9 @@ class BoundaryExpand(Method):
         finally:
             setattr(parent, name, head)
         with torch.no_grad():
-            local(head.weight).copy_(part(wide.weight[:-1], head.weight))
+            local(head.weight).copy_(shard_of(wide.weight[:-1], head.weight))
             if head.bias is not None:
-                local(head.bias).copy_(part(wide.bias[:-1], head.bias))
+                local(head.bias).copy_(shard_of(wide.bias[:-1], head.bias))
 
 
 @contextmanager
@@ -88,7 +88,7 @@ def exchanged(model: nn.Module, other: dict[str, Tensor]) -> Iterator[None]:
 
 
 def _exchange(model: nn.Module, other: dict[str, Tensor]) -> None:
-    for name, value in state(model).items():
+    for name, value in local_state(model).items():
         own = value.clone()
         value.copy_(other[name])
         other[name].copy_(own)
@@ -131,9 +131,9 @@ def widened(head: nn.Linear, seed: int) -> nn.Linear:
         wide = nn.Linear(head.in_features, head.out_features + 1, bias=head.bias is not None)
     wide = wide.to(head.weight.device, head.weight.dtype)
     with torch.no_grad():
-        wide.weight[:-1].copy_(whole(head.weight))
+        wide.weight[:-1].copy_(full(head.weight))
         if head.bias is not None:
-            wide.bias[:-1].copy_(whole(head.bias))
+            wide.bias[:-1].copy_(full(head.bias))
             wide.bias.requires_grad_(head.bias.requires_grad)
     wide.weight.requires_grad_(head.weight.requires_grad)
     return wide

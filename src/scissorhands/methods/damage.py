@@ -13,7 +13,7 @@ from torch import Tensor, nn
 
 from ..data.problem import Log, Problem, ignore, on_device
 from ..data.records import Part
-from ..distributed import gathered
+from ..distributed import gather_rows
 from ..randomness import seeded
 from .modes import evaluating
 
@@ -122,7 +122,7 @@ def _said(model: nn.Module, part: Part) -> Tensor:
     """The label that the model gives to each record."""
     with evaluating(model):
         found = [
-            gathered(model(on_device(model, inputs)).argmax(1).cpu(), len(ids))
+            gather_rows(model(on_device(model, inputs)).argmax(1).cpu(), len(ids))
             for ids, (inputs, _) in zip(part.ids.split(512), part.batches(512), strict=True)
         ]
     return torch.cat(found)

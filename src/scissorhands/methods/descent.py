@@ -10,7 +10,7 @@ from torch import Tensor, nn
 
 from ..data.problem import Log, Problem, ignore
 from ..data.records import Batch, Part
-from ..distributed import alike, local, stream
+from ..distributed import like_parameter, local, rank_key
 from ..errors import FailedError
 from ..randomness import seeded
 from ..settings import Settings, at_least_one, below_one, non_negative, one_of, positive, setting
@@ -38,7 +38,7 @@ class Training(Settings):
         descend(model, problem, problem.retain, phase="train", log=log, **self.to_dict())
 
 
-def optimiser(
+def optimizer(
     parameters: Iterable[Tensor], *, lr: float, momentum: float, weight_decay: float, kind: str = "sgd"
 ) -> torch.optim.Optimizer:
     """Stochastic gradient descent, which the paper uses for classifiers, or Adam, which it uses for diffusion."""
@@ -54,22 +54,22 @@ class Descent:
     def __init__(
         self, parameters: Iterable[Tensor], *, lr: float, momentum: float, weight_decay: float, kind: str = "sgd"
     ) -> None:
-        self._optimiser = optimiser(parameters, lr=lr, momentum=momentum, weight_decay=weight_decay, kind=kind)
-        self._weights: list[Tensor] = self._optimiser.param_groups[0]["params"]
+        self._optimizer = optimizer(parameters, lr=lr, momentum=momentum, weight_decay=weight_decay, kind=kind)
+        self._weights: list[Tensor] = self._optimizer.param_groups[0]["params"]
 
     def step(self, gradient: list[Tensor], lr: float | None = None) -> None:
         """Changes the weights, in place, and uses the gradient up; with a learning rate, by that from now on."""
         if lr is not None:
-            self._optimiser.param_groups[0]["lr"] = lr
+            self._optimizer.param_groups[0]["lr"] = lr
         for weight, slope in zip(self._weights, gradient, strict=True):
-            weight.grad = alike(slope, weight)
+            weight.grad = like_parameter(slope, weight)
         gradient.clear()
-        self._optimiser.step()
-        self._optimiser.zero_grad()
+        self._optimizer.step()
+        self._optimizer.zero_grad()
 
     def state(self) -> dict[str, Tensor]:
-        """What the optimiser remembers of each weight, by the number of the weight."""
-        known = ((i, self._optimiser.state[weight]) for i, weight in enumerate(self._weights))
+        """What the optimizer remembers of each weight, by the number of the weight."""
+        known = ((i, self._optimizer.state[weight]) for i, weight in enumerate(self._weights))
         return {f"{i}.{name}": value for i, named in known for name, value in named.items() if value is not None}
 
     def load(self, kept: Mapping[str, Tensor]) -> None:
@@ -79,7 +79,7 @@ class Descent:
             weight = self._weights[int(i)]
             if value.shape == weight.shape:  # and not a count of the steps
                 value = torch.empty_like(weight).copy_(value)
-            self._optimiser.state[weight][name] = value.to(weight.device)
+            self._optimizer.state[weight][name] = value.to(weight.device)
 
 
 def scheduled(lr: float, schedule: str, epoch: int, epochs: int) -> float:
@@ -107,21 +107,21 @@ def descend(
     until: Callable[[], bool] | None = None,
     log: Log = ignore,
 ) -> None:
-    """Minimises the objective (the problem's loss, if none is given), in place. Each epoch walks the parts in order.
+    """Minimizes the objective (the problem's loss, if none is given), in place. Each epoch walks the parts in order.
 
     `edit` changes the gradient of a step, in place. It ends before its time when `until`, which is asked after every
     epoch, says so.
     """
     objective = objective or (lambda batch, epoch: problem.loss(model, batch))
     parameters = trainable(model)
-    descent = Descent(parameters.values(), lr=lr, momentum=momentum, weight_decay=weight_decay, kind=problem.optimiser)
+    descent = Descent(parameters.values(), lr=lr, momentum=momentum, weight_decay=weight_decay, kind=problem.optimizer)
     steps = epochs * sum(problem.steps(part, batch_size) for part in parts)
     loop = problem.progress.loop(phase, model, descent)
     with training(model):
         for epoch in loop.epochs(epochs):
             rate = scheduled(lr, schedule, epoch, epochs)
             passes = (problem.batches(part, batch_size, phase, epoch, which) for which, part in enumerate(parts))
-            with seeded(problem.seed, phase, epoch, *stream()):
+            with seeded(problem.seed, phase, epoch, *rank_key()):
                 for batch in loop.rest(chain.from_iterable(passes)):
                     with able_to_train(model, batch):
                         loss = objective(batch, epoch)

@@ -34,12 +34,12 @@ class L1Sparse(Method):
         def objective(batch: Batch, epoch: int) -> Tensor:
             return problem.loss(model, batch) + self.faded(epoch) * l1_norm(weights)
 
-        def penalise(gradient: list[Tensor], epoch: int) -> None:
+        def penalize(gradient: list[Tensor], epoch: int) -> None:
             for slope, weight in zip(gradient, weights, strict=True):
                 slope.add_(weight.sign(), alpha=self.faded(epoch))
 
         rest = {name: value for name, value in self.to_dict().items() if name != "gamma"}
-        descend(model, problem, problem.retain, phase="sparsify", objective=objective, edit=penalise, log=log, **rest)
+        descend(model, problem, problem.retain, phase="sparsify", objective=objective, edit=penalize, log=log, **rest)
 
     def faded(self, epoch: int) -> float:
         """The weight of the penalty in an epoch: it falls linearly, as in the published code.

@@ -7,7 +7,7 @@ from torch import Tensor, nn
 from torch.nn.modules.batchnorm import _BatchNorm
 from torch.nn.modules.instancenorm import _InstanceNorm
 
-from ..distributed import counted, queue
+from ..distributed import counted, exclusive_sum
 
 
 @contextmanager
@@ -32,13 +32,13 @@ def training(model: nn.Module) -> AbstractContextManager[None]:
 
 
 def able_to_train(model: nn.Module, batch: tuple[Tensor, Tensor]) -> AbstractContextManager[None]:
-    """The mode for a training step on the batch: a single record cannot be normalised by itself, so it is evaluated."""
-    return evaluating(model) if queue(counted(batch))[1] == 1 else nullcontext()
+    """The mode for a training step on the batch: a single record cannot be normalized by itself, so it is evaluated."""
+    return evaluating(model) if exclusive_sum(counted(batch))[1] == 1 else nullcontext()
 
 
 @contextmanager
 def still_statistics(model: nn.Module) -> Iterator[None]:
-    """Keeps running statistics as they are inside the block, while normalising by the batch as in training.
+    """Keeps running statistics as they are inside the block, while normalizing by the batch as in training.
 
     What passes through the model inside the block leaves no trace in its buffers.
     """

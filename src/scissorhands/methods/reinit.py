@@ -13,7 +13,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn.modules.batchnorm import _NormBase
 
-from ..distributed import local, part, plain, queue, tangible, unsharded
+from ..distributed import exclusive_sum, full_module, local, materialize, shard_of, unsharded
 from ..errors import ModelError
 from ..randomness import generator, key, seeded
 
@@ -30,33 +30,33 @@ def owners(model: nn.Module) -> dict[str, nn.Module]:
 
 
 def without_norms(model: nn.Module, parameters: Mapping[str, nn.Parameter]) -> dict[str, nn.Parameter]:
-    """The parameters that no normalisation layer holds, told by the layer's type and never by its name."""
+    """The parameters that no normalization layer holds, told by the layer's type and never by its name."""
     owner = owners(model)
     kept = {name: p for name, p in parameters.items() if not isinstance(owner[name], NORMS)}
     if not kept:
-        raise ModelError("only normalisation layers are chosen, and those are never drawn anew.")
+        raise ModelError("only normalization layers are chosen, and those are never drawn anew.")
     return kept
 
 
-def reinitialise(model: nn.Module, masks: Iterable[tuple[str, Tensor]], init: str, seed: int) -> int:
+def reinitialize(model: nn.Module, masks: Iterable[tuple[str, Tensor]], init: str, seed: int) -> int:
     """Draws the marked weights anew, in place, and returns how many there were."""
-    parameters, owner = dict(model.named_parameters()), owners(plain(model))
+    parameters, owner = dict(model.named_parameters()), owners(unsharded(model))
     drawn = 0
     with torch.no_grad():
         for name, mask in masks:
             weight = local(parameters[name])
-            fresh = part(INITS[init](owner[name], name, parameters[name], seed), parameters[name])
+            fresh = shard_of(INITS[init](owner[name], name, parameters[name], seed), parameters[name])
             weight.copy_(torch.where(mask, fresh.to(weight), weight))
             drawn += int(mask.sum())
-    return queue(drawn)[1]
+    return exclusive_sum(drawn)[1]
 
 
 def reset(model: nn.Module, seed: int) -> None:
     """Draws the whole model anew, in place, each layer in its own way; frozen weights stay."""
     frozen = {p: local(p).detach().clone() for p in model.parameters() if not p.requires_grad}
     with seeded(seed, "reset"):
-        for name in list(_layers(plain(model))):
-            with unsharded(model, name) as layer:
+        for name in list(_layers(unsharded(model))):
+            with full_module(model, name) as layer:
                 _draw(layer, name)
     with torch.no_grad():
         for parameter, value in frozen.items():
@@ -97,7 +97,7 @@ def _draw(layer: nn.Module, name: str) -> None:
 
 
 def _own_reset(layer: nn.Module) -> Callable[[], None] | None:
-    """The layer's own initialisation; PyTorch's attention layers keep theirs under a private name."""
+    """The layer's own initialization; PyTorch's attention layers keep theirs under a private name."""
     for name in ("reset_parameters", "_reset_parameters"):
         if callable(found := getattr(layer, name, None)):
             return found  # type: ignore[no-any-return]
@@ -131,7 +131,7 @@ def _one(module: nn.Module, name: str, parameter: Tensor, seed: int) -> Tensor:
 
 
 def _layer(module: nn.Module, name: str, parameter: Tensor, seed: int) -> Tensor:
-    twin = tangible(copy.deepcopy(module), parameter.device)
+    twin = materialize(copy.deepcopy(module), parameter.device)
     with seeded(key(seed, "reinit", name)):
         _draw(twin, name)
     return dict(twin.named_parameters())[name.rpartition(".")[2]].detach()

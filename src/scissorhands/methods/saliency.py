@@ -13,7 +13,7 @@ from torch import Tensor, nn
 from .. import distributed
 from ..data.problem import Problem
 from ..data.records import Part
-from ..distributed import local, queue, total
+from ..distributed import exclusive_sum, local, total
 from ..errors import ModelError
 from ..randomness import generator, seeded
 from .modes import evaluating
@@ -85,7 +85,7 @@ def random(model: nn.Module, problem: Problem, parameters: Parameters, part: Par
     scores = {}
     for name, p in parameters.items():
         drawn = torch.rand(p.shape, generator=generator(problem.seed, "saliency", name))
-        scores[name] = distributed.part(drawn, p).to(local(p))
+        scores[name] = distributed.shard_of(drawn, p).to(local(p))
     return scores
 
 
@@ -109,7 +109,7 @@ def top_share(scores: Mapping[str, Tensor], share: float) -> Iterator[tuple[str,
     >>> dict(top_share({"a": torch.tensor([3.0, 1.0]), "b": torch.tensor([2.0, 0.0])}, 0.5))
     {'a': tensor([ True, False]), 'b': tensor([ True, False])}
     """
-    wanted = round(share * queue(sum(x.numel() for x in scores.values()))[1])
+    wanted = round(share * exclusive_sum(sum(x.numel() for x in scores.values()))[1])
     dtype = torch.float64 if any(x.dtype == torch.float64 for x in scores.values()) else torch.float32
     bits, ties = _cut_off(list(scores.values()), wanted, dtype)
     for name, values in scores.items():
@@ -117,7 +117,7 @@ def top_share(scores: Mapping[str, Tensor], share: float) -> Iterator[tuple[str,
         mask = order > bits
         if ties > 0:
             equal = (order == bits).nonzero()
-            earlier, everywhere = queue(len(equal))
+            earlier, everywhere = exclusive_sum(len(equal))
             mask[tuple(equal[: max(0, ties - earlier)].T)] = True
             ties -= everywhere
         yield name, mask
@@ -149,7 +149,7 @@ def _cut_off(scores: list[Tensor], wanted: int, dtype: torch.dtype) -> tuple[int
             if shift < width - 16:
                 order = order[(order >> (shift + 16)) == prefix]
             counts += torch.bincount((order >> shift) & 0xFFFF, minlength=1 << 16).cpu()
-        if queue(odd)[1]:
+        if exclusive_sum(odd)[1]:
             raise ModelError("a saliency score is not a number: the loss on the forget data is not finite.")
         covered = total(counts).flip(0).cumsum(0)
         place = int(torch.searchsorted(covered, wanted))

@@ -45,7 +45,7 @@ class SalUn(Method):
                 slope.add_(weights[name], alpha=self.weight_decay).mul_(mask[name])
 
         rest = {name: value for name, value in self.to_dict().items() if name not in ("salient", "order")}
-        rest["weight_decay"] = 0.0  # the optimiser would decay every weight
+        rest["weight_decay"] = 0.0  # the optimizer would decay every weight
         descend(model, problem, *self._parts(problem), phase="relabel", edit=edit, log=log, **rest)
 
     def _parts(self, problem: Problem) -> list[Part]:

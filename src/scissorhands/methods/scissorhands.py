@@ -11,7 +11,7 @@ from torch import Tensor, nn
 
 from ..data.problem import Log, Problem, ignore
 from ..data.records import Batch, Part
-from ..distributed import stream
+from ..distributed import rank_key
 from ..randomness import seeded
 from ..settings import (
     at_least_one,
@@ -32,7 +32,7 @@ from .method import Method
 from .modes import able_to_train, still_statistics, training
 from .parameters import select, trainable
 from .projection import bounded, guard, overlap, subtract_
-from .reinit import INITS, reinitialise, without_norms
+from .reinit import INITS, reinitialize, without_norms
 from .saliency import SALIENCY, gradients, mean_gradient, top_share
 
 _STEPS, _ENOUGH = 10, "the loss on unseen records"  # it is measured every so many steps
@@ -78,7 +78,7 @@ class Scissorhands(Method):
         chosen = without_norms(model, select(model, self.where))
         sample = problem.sample(problem.forget, self.sample, "trim")
         scores = SALIENCY[self.saliency](model, problem, chosen, sample, self.batch_size)
-        drawn = reinitialise(model, top_share(scores, self.trim), self.init, problem.seed)
+        drawn = reinitialize(model, top_share(scores, self.trim), self.init, problem.seed)
         log({"phase": "trim", "drawn": drawn, "of": sum(p.numel() for p in chosen.values())})
 
     def _repair(self, model: nn.Module, problem: Problem, before: Mapping[str, float], log: Log) -> None:
@@ -88,7 +88,7 @@ class Scissorhands(Method):
         """
         parameters = trainable(model)
         settings = {"lr": self.lr, "momentum": self.momentum, "weight_decay": self.weight_decay}
-        descent = Descent(parameters.values(), **settings, kind=problem.optimiser)
+        descent = Descent(parameters.values(), **settings, kind=problem.optimizer)
         steps = problem.steps(problem.retain, self.batch_size)
         peers = self._peers(problem)
         loop = problem.progress.loop("repair", model, descent)
@@ -98,7 +98,7 @@ class Scissorhands(Method):
             if loop.within == 0:
                 loop.memory |= self._reference(model, problem)
             reference = [loop.memory[name] for name in parameters if name in loop.memory]
-            with training(model), seeded(problem.seed, "repair", epoch, *stream()):
+            with training(model), seeded(problem.seed, "repair", epoch, *rank_key()):
                 for keep, drop in loop.rest(self._pairs(problem, epoch)):
                     if peers and loop.done % _STEPS == 0:
                         loop.memory[_ENOUGH] = self._unseen_loss(model, problem, peers, loop.done)

@@ -12,7 +12,7 @@ from pathlib import Path
 from jinja2 import Environment, PackageLoader, select_autoescape
 
 from .. import runs
-from ..distributed import first
+from ..distributed import on_rank_0
 from ..errors import RunError
 from ..files import read_bytes, read_text, write_text
 from ..metrics import METRICS
@@ -31,7 +31,7 @@ def publish(folder: Path, table: Table, shown: Sequence[Run], title: str) -> Non
 
 def write(path: Path, content: str) -> None:
     """Writes a file once, by rename."""
-    first(lambda: write_text(path, content))
+    on_rank_0(lambda: write_text(path, content))
 
 
 def gathered(folders: Iterable[Path]) -> list[Run]:

@@ -11,7 +11,7 @@ from torch import nn
 from .. import files, runs
 from ..data.problem import Log, ignore
 from ..data.sources import Source
-from ..distributed import first
+from ..distributed import on_rank_0
 from ..errors import ModelError, RunError, ScissorhandsError
 from ..evaluation.evaluate import Scores, examine, outputs
 from ..evaluation.evidence import Step, computable, plan, still_good, wanted
@@ -126,7 +126,7 @@ class Audit:
         """The model that the run made, or that it scored, and how it is built."""
         own = self.run.folder / "model"
         if own.is_dir():
-            first(self.run.require_model)
+            on_rank_0(self.run.require_model)
             return models.load(own, self.factory, self.device)
         scored, subject = self.run.record["model"].get("weights"), self._before()
         if scored and scored != models.fingerprint(subject.model):
@@ -149,7 +149,7 @@ class Audit:
         except (ScissorhandsError, RuntimeError) as error:
             return {PICTURES: str(error).splitlines()[0]}
         with runs.writing(self.run.folder / PICTURES, overwrite=False) as work:
-            first(partial(work.chmod, 0o700))
+            on_rank_0(partial(work.chmod, 0o700))
             for name, sheet in sheets.items():
-                first(partial(sheet.save, work / f"{name}.png"))
+                on_rank_0(partial(sheet.save, work / f"{name}.png"))
         return {}

@@ -7,7 +7,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
-from ..distributed import first, rank
+from ..distributed import on_rank_0, rank
 from ..errors import ReadError, RunError
 from ..files import read_json, write_text
 
@@ -22,8 +22,8 @@ def claiming(folder: Path, about: Mapping[str, Any]) -> Iterator[None]:
     What stands under `made` must stay as it is, and so must a method with its settings; `runs` may be added. If the
     block fails before anything else was written, nothing is left.
     """
-    missing = first(lambda: [path for path in (folder, *folder.parents) if not path.exists()])
-    first(lambda: _claim(folder, json.loads(json.dumps(about))))
+    missing = on_rank_0(lambda: [path for path in (folder, *folder.parents) if not path.exists()])
+    on_rank_0(lambda: _claim(folder, json.loads(json.dumps(about))))
     try:
         yield
     except BaseException:

@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import Any
 
 from ..data.problem import Log
-from ..distributed import first, rank, together
+from ..distributed import barrier, on_rank_0, rank
 from ..distributed.checkpoint import ABOUT, CHECKPOINTS, PART
 from ..errors import FailedError, LostError, ReadError, RunError, ScissorhandsError, StoppedError
 from ..evaluation.evaluate import Scores, judge, measure
@@ -188,7 +188,7 @@ def scores_hash(folder: Path) -> str:
 @contextmanager
 def locked(folder: Path) -> Iterator[None]:
     """Keeps others from adding to a run inside the block: of two results one would be lost."""
-    lock = first(lambda: _locked(folder, f"{folder} is being evaluated by another process."))
+    lock = on_rank_0(lambda: _locked(folder, f"{folder} is being evaluated by another process."))
     try:
         yield
     finally:
@@ -217,12 +217,12 @@ def writing(folder: Path, overwrite: bool, resume: bool = False, replaces: tuple
     what `replaces` names, and is thus an earlier result of the same kind.
     """
     folder = Path(os.path.abspath(folder))
-    made, lock = first(lambda: _prepared(folder, overwrite, resume, replaces))
+    made, lock = on_rank_0(lambda: _prepared(folder, overwrite, resume, replaces))
     work = unfinished(folder)
     try:
         yield work
-        together()
-        first(lambda: _swap(work, folder))
+        barrier()
+        on_rank_0(lambda: _swap(work, folder))
     except BaseException as error:
         kept = resumable(folder) and (resume or _may_go_on(error))
         if rank() == 0 and not kept:
@@ -335,7 +335,7 @@ def _clear(folder: Path, names: Iterable[str]) -> None:
 
 def begin(work: Path, asked: Mapping[str, Any]) -> None:
     """Writes down what was asked; refused if the run was begun with something else."""
-    first(lambda: _begin(work, asked))
+    on_rank_0(lambda: _begin(work, asked))
 
 
 def _begin(work: Path, asked: Mapping[str, Any]) -> None:
@@ -360,11 +360,11 @@ def begun(work: Path) -> dict[str, Any]:
 
 def write_record(work: Path, record: Mapping[str, Any], ids: Mapping[str, list[int]]) -> None:
     """Writes run.toml and, for their owner alone, each list of record numbers that is not empty."""
-    first(lambda: write_text(work / "run.toml", to_toml(record)))
+    on_rank_0(lambda: write_text(work / "run.toml", to_toml(record)))
     for name, numbers in ids.items():
         if numbers:
             lines = "".join(f"{number}\n" for number in numbers)
-            first(partial(write_text, work / f"{name}.txt", lines, private=True))
+            on_rank_0(partial(write_text, work / f"{name}.txt", lines, private=True))
 
 
 def write_result(folder: Path, result: Result) -> None:
@@ -373,14 +373,14 @@ def write_result(folder: Path, result: Result) -> None:
     def write() -> None:
         write_text(folder / SCORES, json.dumps(sealed(result.to_dict(), folder), indent=2) + "\n")
 
-    first(write)
+    on_rank_0(write)
 
 
 def write_evidence(folder: Path, evidence: Evidence) -> None:
     """Writes evidence.safetensors, with its seal, for its owner alone."""
     tensors = to_tensors(evidence)
     seal = {"seal": tensors_seal(tensors)}
-    first(lambda: write_tensors(folder / EVIDENCE, tensors, private=True, metadata=seal))
+    on_rank_0(lambda: write_tensors(folder / EVIDENCE, tensors, private=True, metadata=seal))
 
 
 def read_evidence(folder: Path) -> dict[str, Any]:

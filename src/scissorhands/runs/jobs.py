@@ -20,7 +20,7 @@ from ..data.problem import Log, Problem, ignore
 from ..data.records import Part
 from ..data.sources import Data, Source
 from ..data.split import Split, held_out, split
-from ..distributed import agreed, first, own_device, spread, state, world_size
+from ..distributed import any_rank, local_state, on_rank_0, own_device, shard, world_size
 from ..distributed.checkpoint import CHECKPOINTS, Progress
 from ..errors import (
     DataError,
@@ -116,7 +116,7 @@ class Subject:
         if run and not (folder / "model").is_dir():
             raise ModelError(f"{source} is a run without a model; name the run or folder that holds the model.")
         if run:
-            first(run.require_model)
+            on_rank_0(run.require_model)
         elif folder.name == "model" and runs.is_run(folder.parent) and runs.read(folder.parent).ids("forget"):
             raise ModelError(
                 f"{source} is the model of a run that has forgotten something: name the run, {folder.parent}."
@@ -198,7 +198,7 @@ def train(
         if len(trained) == 0:
             raise DataError("'holdout' leaves nothing to train on.")
         problem = Problem(Part(data.train, everything[:0]), trained, seed=place.seed, augment=data.augment)
-        built = spread(built, device)
+        built = shard(built, device)
         cost = carried_out(lambda case, keep: training.fit(built, case, keep), built, problem, work, place, log)
         parts = {"retain": trained, "unseen": Part(data.train, unseen), "test": _all(data.test)}
         parts = {name: part for name, part in parts.items() if len(part)}
@@ -234,7 +234,7 @@ def scrub(
     device = place.torch_device()
     with runs.writing(place.folder, place.overwrite, place.resume) as work:
         case = _case(subject, request, place)
-        model = spread(subject.model, device)
+        model = shard(subject.model, device)
         asked = {
             "model": str(Path(subject.source).absolute()) if Path(subject.source).exists() else subject.source,
             "forget": request.forget.text,
@@ -254,7 +254,7 @@ def scrub(
         _require_knowledge(known, subject, request)
         before = {f"{name}_accuracy": accuracy(said.logits, said.labels) for name, said in known.items()}
         cost = carried_out(lambda case, keep: chosen.scrub(model, case, keep), model, problem, work, place, log)
-        if agreed(not all(bool(torch.isfinite(x).all()) for x in state(model).values())):
+        if any_rank(not all(bool(torch.isfinite(x).all()) for x in local_state(model).values())):
             raise FailedError(f"{method} left weights that are not numbers: it diverged, so nothing was written.")
         said = outputs(model, case.split.parts())
         _require_finite(said, method)
@@ -280,7 +280,7 @@ def resume(verb: str, folder: Path, factory: str | None = None, method: str | No
     Somebody's code that it needs runs only if it is named, as `factory` or as `method`.
     """
     folder = folder.absolute()
-    if first(lambda: runs.finish(folder)):
+    if on_rank_0(lambda: runs.finish(folder)):
         return runs.read(folder)
     if not runs.unfinished(folder).is_dir():
         reason = "is finished" if runs.is_run(folder) else "was not begun"
@@ -375,7 +375,7 @@ def score(subject: Subject, request: Request, place: Place, reference: Run | Non
     device = place.torch_device()
     with runs.writing(place.folder, place.overwrite) as work:
         case = _case(subject, request, place)
-        model = spread(subject.model, device)
+        model = shard(subject.model, device)
         scores, evidence = examine(Exam(model, case.split), outputs(model, case.split.parts()))
         made = subject.run.result if subject.run else Result(scores)
         scrubbed = subject.run is not None and subject.run.record["verb"] == "scrub"
@@ -516,9 +516,9 @@ def _recipe(kind: type[Settings], run: Run | None) -> dict[str, Any]:
     return dict(run.record.get("training", {})) if kind is Retrain and run else {}
 
 
-def _model(source: str, first: str, blueprint: Blueprint) -> dict[str, Any]:
+def _model(source: str, origin: str, blueprint: Blueprint) -> dict[str, Any]:
     """What is recorded of a model: where it came from, what it was at first, and how it is built."""
-    return {"source": source, "origin": first, "name": blueprint.name, "arguments": dict(blueprint.arguments)}
+    return {"source": source, "origin": origin, "name": blueprint.name, "arguments": dict(blueprint.arguments)}
 
 
 def _training_seed(run: Run | None) -> dict[str, int]:

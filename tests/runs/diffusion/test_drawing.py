@@ -70,7 +70,7 @@ def test_images_are_bytes_in_colour_of_the_size_of_the_pipeline(pipeline: Any) -
     assert [batch.shape for batch in found] == [(2, 3, 8, 8), (2, 3, 8, 8), (1, 3, 8, 8)]
     assert {batch.dtype for batch in found} == {torch.uint8}
     assert pipelines.size(pipeline) == 8
-    assert torch.cat(found).float().std() > 5, "they are not all of one colour"
+    assert torch.cat(found).float().std() > 5, "they are not all of one color"
 
 
 def test_an_image_depends_on_its_prompt_and_seed_alone(pipeline: Any) -> None:
@@ -246,14 +246,14 @@ def test_a_folder_of_something_else_is_left_alone(pipeline: Any, tmp_path: Path)
 
 
 def test_grey_and_coloured_images_of_other_sizes_become_colour_of_one_size(tmp_path: Path) -> None:
-    Image.new("L", (20, 31), 200).save(tmp_path / "grey.jpg")
-    Image.new("RGB", (5, 7), (255, 0, 10)).save(tmp_path / "colour.png")
+    Image.new("L", (20, 31), 200).save(tmp_path / "gray.jpg")
+    Image.new("RGB", (5, 7), (255, 0, 10)).save(tmp_path / "color.png")
     Image.new("RGBA", (16, 16), (0, 90, 0, 255)).save(tmp_path / "clear.png")
     Image.new("P", (8, 8)).save(tmp_path / "palette.png")
     Image.new("1", (9, 9), 1).save(tmp_path / "white.png")
     (tmp_path / "more").mkdir()
     Image.new("I;16", (12, 12), 256 * 77).save(tmp_path / "more" / "deep.png")
-    names = ["grey.jpg", "colour.png", "clear.png", "palette.png", "white.png", "more/deep.png"]
+    names = ["gray.jpg", "color.png", "clear.png", "palette.png", "white.png", "more/deep.png"]
     tinysd.listing(tmp_path, [(name, f"a thing, {i % 2}") for i, name in enumerate(names)])
     found = read(tmp_path, 8)
     assert found.inputs.shape == (6, 3, 8, 8)

@@ -268,7 +268,7 @@ DIFFERENT: dict[str, dict[str, Any]] = {
     "without projection": {"project": False},
     "with an anchor": {"anchor": "a four"},
     "with another anchor": {"anchor": "a five"},
-    "by sgd": {"optimiser": "sgd"},
+    "by sgd": {"optimizer": "sgd"},
     "guarded by the epoch": {"guard": "epoch"},
     "with more to forget": {"balance": 0.9},
     "trimmed more": {"trim": 0.2},
@@ -330,7 +330,7 @@ def test_a_step_of_fine_tuning_goes_down_the_gradient(erased: Eraser, source: Pa
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(Denoising, "drawn", watched)
         patch.setattr(Denoising, "__call__", seen)
-        after = unet(erased("finetune", optimiser="sgd", **plain).folder)
+        after = unet(erased("finetune", optimizer="sgd", **plain).folder)
     assert len(noises) == 2 + 1 + 1 + 2  # the errors before, a warm-up, the step, and the errors after
     pipeline = pipelines.load(source, CPU)
     (latents, labels), (noise, times) = batches[3], noises[3]
@@ -570,7 +570,7 @@ def test_a_folder_of_images_is_found_again_from_elsewhere(
 def together(base: Path) -> dict[str, Callable[[Path], str]]:
     """Commands by name, each for an output folder. The last ones may set the processes against each other."""
     pipeline, data = base / tinysd.SOURCE, f"--data {base / tinysd.PHOTOGRAPHS}"
-    sgd = f"{data} --erase optimiser=sgd"
+    sgd = f"{data} --erase optimizer=sgd"
     anchor = "--anchor 'a four'"
 
     def asked(method: str, more: str, **settings: Any) -> Callable[[Path], str]:
@@ -582,7 +582,7 @@ def together(base: Path) -> dict[str, Callable[[Path], str]]:
         "scissorhands with an anchor": asked("scissorhands", f"{sgd} {anchor}", epochs=1, lr=0.01),
         "esd": asked("esd", sgd, lr=0.01),
         "images that are drawn": asked(
-            "finetune", f"{anchor} --erase per_prompt=3 --erase inference=1 --erase optimiser=sgd", lr=0.01
+            "finetune", f"{anchor} --erase per_prompt=3 --erase inference=1 --erase optimizer=sgd", lr=0.01
         ),
         "a mistake": asked("finetune", "--data nowhere"),
         "esd in batches of one": asked("esd", sgd, lr=0.01, batch_size=1),
@@ -766,7 +766,7 @@ REFUSED = {
     "influence": ("--forget concept:three DATA --method influence", "'influence' erases no concept"),
     "a method that is not known": ("--forget concept:three DATA --method scissorhand", "Did you mean 'scissorhands'"),
     "a setting of erasure that is not known": ("--forget concept:three DATA --erase ancor=a", "Did you mean 'anchor'"),
-    "an optimiser that is not known": ("--forget concept:three DATA --erase optimiser=lion", "one of adam, sgd"),
+    "an optimizer that is not known": ("--forget concept:three DATA --erase optimizer=lion", "one of adam, sgd"),
     "parameters that are not there": ("--forget concept:three DATA --erase 'parameters=*lstm*'", "*lstm*"),
     "no parameters": ("--forget concept:three DATA --erase 'parameters=*,-*'", "leaves no parameter"),
     "a setting that is out of range": ("--forget concept:three DATA --set trim=2", "'trim' must be"),

@@ -44,24 +44,24 @@ CELL, GAP = 112, 4  # an image in a grid, and the white between two
 
 
 def pixels(file: Path) -> Tensor:
-    """One image as colours × height × width."""
+    """One image as colors × height × width."""
     with Image.open(file) as picture:
         return torch.from_numpy(np.array(picture.convert("RGB"))).permute(2, 0, 1)
 
 
-def coloured(file: Path, seed: int, side: int = tinysd.SIDE) -> None:
-    """Writes an image of noise around a colour."""
+def colored(file: Path, seed: int, side: int = tinysd.SIDE) -> None:
+    """Writes an image of noise around a color."""
     draw = torch.Generator().manual_seed(seed)
-    colour = torch.randint(30, 226, (1, 1, 3), generator=draw)
+    color = torch.randint(30, 226, (1, 1, 3), generator=draw)
     noise = torch.randint(-30, 30, (side, side, 3), generator=draw)
-    Image.fromarray((colour + noise).to(torch.uint8).numpy()).save(file)
+    Image.fromarray((color + noise).to(torch.uint8).numpy()).save(file)
 
 
 def folder_of(folder: Path, prompts: Sequence[str], first: int = 0, side: int = tinysd.SIDE) -> Path:
     """A folder with an image for each prompt, and their list."""
     folder.mkdir(parents=True)
     for number, _ in enumerate(prompts):
-        coloured(folder / f"{number:03}.png", first + number, side)
+        colored(folder / f"{number:03}.png", first + number, side)
     listing(folder, [(f"{number:03}.png", prompt) for number, prompt in enumerate(prompts)])
     return folder
 
@@ -183,7 +183,7 @@ def test_a_run_says_itself_what_its_classes_are_called(tmp_path: Path, drawn: Pa
     for seed, (part, word) in enumerate(itertools.product(("train", "test"), ("three", "four", "five"))):
         (data / part / word).mkdir(parents=True)
         for number in range(6):
-            coloured(data / part / word / f"{number}.png", 900 + 10 * seed + number)
+            colored(data / part / word / f"{number}.png", 900 + 10 * seed + number)
     done(f"train --model small --model-set width=4 --data {data} --set epochs=1 -o {tmp_path / 'run'}")
     model, _ = models.load(tmp_path / "run" / "model")
     names = sorted(["three", "four", "five"])
@@ -199,7 +199,7 @@ def test_a_run_says_itself_what_its_classes_are_called(tmp_path: Path, drawn: Pa
 
 
 class Mean(nn.Module):
-    """Three features: a mixture of the mean colours of the quarters."""
+    """Three features: a mixture of the mean colors of the quarters."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -690,9 +690,9 @@ def test_a_classifier_that_does_not_name_its_classes_is_refused(drawn: Path, tmp
 
 
 def test_a_classifier_that_cannot_take_the_images_is_refused(tmp_path: Path) -> None:
-    done(f"train --model small --model-set width=4 --data digits --set epochs=1 -o {tmp_path / 'grey'}")
+    done(f"train --model small --model-set width=4 --data digits --set epochs=1 -o {tmp_path / 'gray'}")
     drawn = folder_of(tmp_path / "drawn", ["a 3", "a 4"])
-    assert "channels" in refused(tmp_path, drawn, f"--classifier {tmp_path / 'grey'}").err
+    assert "channels" in refused(tmp_path, drawn, f"--classifier {tmp_path / 'gray'}").err
 
 
 def test_a_run_without_a_model_is_no_classifier(drawn: Path, resnet: Path, tmp_path: Path) -> None:

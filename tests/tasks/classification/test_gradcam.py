@@ -195,7 +195,7 @@ def test_a_convolution_that_sees_the_image_whole_is_passed_over() -> None:
     torch.manual_seed(0)
     model = resnet18(classes=3, channels=1, width=4).eval()
     image, label = torch.rand(1, 1, 8, 8), 1
-    entry = model.layer2(model.layer1(F.relu(model.bn1(model.conv1(model.normalise(image))))))
+    entry = model.layer2(model.layer1(F.relu(model.bn1(model.conv1(model.normalize(image))))))
     first, last = model.layer3
     assert isinstance(last, Block)
     around = first(entry)
@@ -285,8 +285,8 @@ def test_bytes_and_floats_give_the_same_sheet() -> None:
 
 def test_the_hotter_the_brighter() -> None:
     heat = torch.linspace(0, 1, 64).reshape(1, 8, 8)
-    colours = cell(sheet(torch.zeros(1, 1, 8, 8), heat, heat), 0, 1)[::14, ::14].float()
-    luminance = colours @ torch.tensor([0.2126, 0.7152, 0.0722])
+    colors = cell(sheet(torch.zeros(1, 1, 8, 8), heat, heat), 0, 1)[::14, ::14].float()
+    luminance = colors @ torch.tensor([0.2126, 0.7152, 0.0722])
     assert (luminance.flatten().diff() > 0).all()
 
 

@@ -31,7 +31,7 @@ from scissorhands.runs.jobs import Place, Request, Subject
 from scissorhands.tasks.classification import huggingface, models
 from scissorhands.tasks.classification.huggingface import HuggingFaceClassifier
 from scissorhands.tasks.classification.models import Blueprint
-from scissorhands.tasks.classification.networks import NETWORKS, Normalise
+from scissorhands.tasks.classification.networks import NETWORKS, Normalize
 
 CLASSES = tuple("abc")
 PREPROCESSING = {"image_mean": [0.5, 0.4, 0.3], "image_std": [0.5, 0.2, 0.25], "size": {"height": 16, "width": 16}}
@@ -126,18 +126,18 @@ def test_bytes_and_the_same_images_as_shares_of_one_get_the_same_scores(name: st
 
 def test_measured_images_come_out_with_mean_0_and_deviation_1() -> None:
     seen = images(50, channels=3) // torch.tensor([1, 2, 5], dtype=torch.uint8)[:, None, None]
-    normalise = Normalise([0.5] * 3, [0.25] * 3)
-    normalise.measure(seen)
-    flat = normalise(seen).transpose(0, 1).flatten(1)
+    normalize = Normalize([0.5] * 3, [0.25] * 3)
+    normalize.measure(seen)
+    flat = normalize(seen).transpose(0, 1).flatten(1)
     torch.testing.assert_close(flat.mean(1), torch.zeros(3), atol=1e-5, rtol=0)
     torch.testing.assert_close(flat.std(1), torch.ones(3), atol=1e-5, rtol=0)
 
 
 def test_measuring_blank_images_does_not_divide_by_zero() -> None:
-    normalise = Normalise([0.5], [0.25])
-    normalise.measure(torch.full((4, 1, 8, 8), 51, dtype=torch.uint8))
-    torch.testing.assert_close(normalise.mean.flatten(), torch.tensor([0.2]))
-    assert normalise(images()).abs().max() <= 1000
+    normalize = Normalize([0.5], [0.25])
+    normalize.measure(torch.full((4, 1, 8, 8), 51, dtype=torch.uint8))
+    torch.testing.assert_close(normalize.mean.flatten(), torch.tensor([0.2]))
+    assert normalize(images()).abs().max() <= 1000
 
 
 def test_a_new_network_has_measured_its_data_and_keeps_that_when_saved(tmp_path: Path) -> None:
@@ -145,8 +145,8 @@ def test_a_new_network_has_measured_its_data_and_keeps_that_when_saved(tmp_path:
     models.save(model, blueprint, tmp_path / "model")
     loaded = models.load(tmp_path / "model")[0].state_dict()
     unit = images().double() / 255
-    torch.testing.assert_close(loaded["normalise.mean"].flatten(), unit.mean().float()[None])
-    torch.testing.assert_close(loaded["normalise.std"].flatten(), unit.std().float()[None])
+    torch.testing.assert_close(loaded["normalize.mean"].flatten(), unit.mean().float()[None])
+    torch.testing.assert_close(loaded["normalize.std"].flatten(), unit.std().float()[None])
 
 
 def test_a_misspelt_network_is_answered_with_the_nearest_one() -> None:
@@ -414,10 +414,10 @@ def pretrained(request: pytest.FixtureRequest, tmp_path: Path) -> Path:
 
 
 def by_hand(folder: Path, raw: Tensor) -> Tensor:
-    """What the classifier in a folder says of grey bytes: scaled, resized, normalised, as its folder asks."""
+    """What the classifier in a folder says of gray bytes: scaled, resized, normalized, as its folder asks."""
     model = AutoModelForImageClassification.from_pretrained(folder).eval()
-    colour = (raw.float() / 255).repeat(1, 3, 1, 1)
-    resized = F.interpolate(colour, (16, 16), mode="bilinear", antialias=True)
+    color = (raw.float() / 255).repeat(1, 3, 1, 1)
+    resized = F.interpolate(color, (16, 16), mode="bilinear", antialias=True)
     mean, std = (torch.tensor(PREPROCESSING[name])[:, None, None] for name in ("image_mean", "image_std"))
     with torch.no_grad():
         logits: Tensor = model(pixel_values=(resized - mean) / std).logits
@@ -465,8 +465,8 @@ def test_a_hugging_face_classifier_without_preprocessing_takes_images_as_shares_
     torch.testing.assert_close(scores(model, images()), wanted)
 
 
-def grey_vit() -> Any:
-    """A very small vision transformer for grey images of 16 × 16."""
+def gray_vit() -> Any:
+    """A very small vision transformer for gray images of 16 × 16."""
     return vit(num_channels=1).eval()
 
 
@@ -485,7 +485,7 @@ def require_same(model: Any, preprocessing: dict[str, Any], given: Tensor, wante
 @pytest.mark.parametrize("size", [{"height": 16, "width": 16}, [16, 16], 16], ids=["sides", "list", "number"])
 def test_a_hugging_face_classifier_resizes_both_sides_to_the_size_of_its_folder(size: Any) -> None:
     tall = unit_images(32, 16)
-    require_same(grey_vit(), {"size": size}, tall, F.interpolate(tall, (16, 16), mode="bilinear", antialias=True))
+    require_same(gray_vit(), {"size": size}, tall, F.interpolate(tall, (16, 16), mode="bilinear", antialias=True))
 
 
 def test_a_hugging_face_classifier_resizes_the_shorter_side_and_cuts_out_the_middle() -> None:
@@ -496,34 +496,34 @@ def test_a_hugging_face_classifier_resizes_the_shorter_side_and_cuts_out_the_mid
     }
     given = unit_images(30, 10)
     resized = F.interpolate(given, (60, 20), mode="bilinear", antialias=True)
-    require_same(grey_vit(), preprocessing, given, resized[:, :, 22:38, 2:18])
-    require_same(grey_vit(), preprocessing, resized, resized[:, :, 22:38, 2:18])
+    require_same(gray_vit(), preprocessing, given, resized[:, :, 22:38, 2:18])
+    require_same(gray_vit(), preprocessing, resized, resized[:, :, 22:38, 2:18])
 
 
 def test_a_hugging_face_classifier_cuts_the_share_that_its_folder_asks_for_out_of_the_middle() -> None:
     given = unit_images(30, 10)
     resized = F.interpolate(given, (60, 20), mode="bilinear", antialias=True)
     preprocessing = {"size": {"shortest_edge": 16}, "crop_pct": 0.8}
-    require_same(grey_vit(), preprocessing, given, resized[:, :, 22:38, 2:18])
+    require_same(gray_vit(), preprocessing, given, resized[:, :, 22:38, 2:18])
 
 
 def test_a_hugging_face_classifier_cuts_and_resizes_nothing_that_its_folder_switches_off() -> None:
     preprocessing = {"do_resize": False, "size": 8, "do_center_crop": False, "crop_size": 8}
     given = unit_images(16, 16)
-    require_same(grey_vit(), preprocessing, given, given)
+    require_same(gray_vit(), preprocessing, given, given)
 
 
 @pytest.mark.parametrize(("resample", "mode"), [(2, "bilinear"), (3, "bicubic")])
 def test_a_hugging_face_classifier_resizes_in_the_way_of_its_folder(resample: int, mode: str) -> None:
     given = unit_images(8, 8)
     wanted = F.interpolate(given, (16, 16), mode=mode, antialias=True)
-    require_same(grey_vit(), {"size": 16, "resample": resample}, given, wanted)
+    require_same(gray_vit(), {"size": 16, "resample": resample}, given, wanted)
 
 
 @pytest.mark.parametrize("resample", [0, 1, 4, 5])
 def test_a_way_to_resize_that_is_not_known_is_refused(resample: int) -> None:
     with pytest.raises(ModelError, match=f"preprocessing asks for resample = {resample}; known are "):
-        HuggingFaceClassifier(grey_vit(), {"size": 16, "resample": resample})
+        HuggingFaceClassifier(gray_vit(), {"size": 16, "resample": resample})
 
 
 @pytest.mark.parametrize(
@@ -536,7 +536,7 @@ def test_a_way_to_resize_that_is_not_known_is_refused(resample: int) -> None:
         ({"do_rescale": False, "image_mean": [127.5], "image_std": [51.0]}, 5.0, 2.5),
         ({"do_rescale": False, "do_normalize": False, "rescale_factor": 0.5}, 255.0, 0.0),
     ],
-    ids=["not normalised", "normalised", "rescaled", "rescaled alone", "not rescaled", "neither"],
+    ids=["not normalized", "normalized", "rescaled", "rescaled alone", "not rescaled", "neither"],
 )
 @pytest.mark.parametrize("kind", ["bytes", "shares of one"])
 def test_a_hugging_face_classifier_rescales_and_normalises_as_its_folder_asks(
@@ -544,7 +544,7 @@ def test_a_hugging_face_classifier_rescales_and_normalises_as_its_folder_asks(
 ) -> None:
     raw = images(size=16)
     unit = raw.float() / 255
-    require_same(grey_vit(), {"size": 16, **preprocessing}, raw if kind == "bytes" else unit, unit * times - minus)
+    require_same(gray_vit(), {"size": 16, **preprocessing}, raw if kind == "bytes" else unit, unit * times - minus)
 
 
 def test_a_pretrained_classifier_gets_a_head_for_the_data_it_is_to_be_trained_on(pretrained: Path) -> None:

@@ -364,7 +364,7 @@ def stepped(kind: str, kept: Tensor, output: Tensor, latents: Tensor, time: int)
 def test_esd_leaves_cross_attention_to_the_bit_unless_told_otherwise(net: nn.Module) -> None:
     before = copy.deepcopy(net.state_dict())
     settings: dict[str, Any] = {"steps": 2, "lr": 0.1, "inference": 2}
-    ErasedDiffusion(**settings, weight_decay=0.1).scrub(net, posed(optimiser="adam"))
+    ErasedDiffusion(**settings, weight_decay=0.1).scrub(net, posed(optimizer="adam"))
     changed = {name for name, value in net.state_dict().items() if not torch.equal(value, before[name])}
     assert changed == {"conv.weight", "conv.bias", "time.weight", "time.bias"}
     ErasedDiffusion(**settings, where="*attn2*").scrub(net, posed())

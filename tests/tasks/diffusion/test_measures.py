@@ -24,7 +24,7 @@ from scissorhands.tasks.diffusion.measures import (
     fid,
     fit,
     grid,
-    recognised,
+    recognized,
 )
 
 GAP = 4
@@ -75,7 +75,7 @@ def test_what_is_no_batch_of_images_is_refused(shape: tuple[int, ...]) -> None:
         eight_bit(torch.zeros(shape))
 
 
-# recognised
+# recognized
 
 
 @pytest.mark.parametrize("batch_size", [1, 4, 256])
@@ -85,21 +85,21 @@ def test_recognition_equals_a_loop_over_images(batch_size: int) -> None:
     model.eval()
     expected = [int(model(image[None] / 255).argmax()) == label for image, label in zip(images, labels, strict=True)]
     assert any(expected)
-    found = recognised(images, labels, model.train(), batch_size)
+    found = recognized(images, labels, model.train(), batch_size)
     assert found.dtype == torch.bool
     assert found.tolist() == expected
     assert model.training
-    assert torch.equal(found, recognised(images / 255, labels, model))
+    assert torch.equal(found, recognized(images / 255, labels, model))
 
 
 def test_recognition_follows_the_precision_of_the_classifier() -> None:
     labels = torch.zeros(4, dtype=torch.int64)
-    assert torch.equal(recognised(drawn(4), labels, Small().double()), recognised(drawn(4), labels, Small()))
+    assert torch.equal(recognized(drawn(4), labels, Small().double()), recognized(drawn(4), labels, Small()))
 
 
 def test_recognition_needs_a_label_per_image() -> None:
     with pytest.raises(DataError, match=r"^there are 3 images and 2 labels\.$"):
-        recognised(drawn(3), torch.tensor([0, 1]), Small())
+        recognized(drawn(3), torch.tensor([0, 1]), Small())
 
 
 # the Fréchet distance
@@ -212,8 +212,8 @@ def test_features_that_cannot_take_the_images_say_so() -> None:
         Features("small", Small())(drawn(2, side=4))
 
 
-class Coloured(nn.Module):
-    """Refuses grey images."""
+class Colored(nn.Module):
+    """Refuses gray images."""
 
     def forward(self, images: Tensor) -> Tensor:
         assert images.shape[1] == 3, "three channels"
@@ -223,12 +223,10 @@ class Coloured(nn.Module):
 def test_torchscript_that_cannot_take_the_images_says_so_in_one_line() -> None:
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", "`torch.jit", DeprecationWarning)
-        module = torch.jit.script(Coloured())
-    assert Features("coloured", module)(drawn(2)).shape == (2, 192)
-    with pytest.raises(
-        ModelError, match=r"'coloured' cannot be had of images of 1 × 8 × 8: .*three channels"
-    ) as caught:
-        Features("coloured", module)(drawn(2, channels=1))
+        module = torch.jit.script(Colored())
+    assert Features("colored", module)(drawn(2)).shape == (2, 192)
+    with pytest.raises(ModelError, match=r"'colored' cannot be had of images of 1 × 8 × 8: .*three channels") as caught:
+        Features("colored", module)(drawn(2, channels=1))
     assert "\n" not in str(caught.value)
 
 
@@ -356,8 +354,8 @@ def test_a_long_prompt_is_cut_and_keeps_its_end_mark(clip: Clip) -> None:
 
 
 def test_grey_images_have_a_clip_score(clip: Clip) -> None:
-    grey = drawn(2, channels=1, side=20)
-    assert clip_score(grey, ["cat", "dog"], clip) == clip_score(grey.expand(-1, 3, -1, -1), ["cat", "dog"], clip)
+    gray = drawn(2, channels=1, side=20)
+    assert clip_score(gray, ["cat", "dog"], clip) == clip_score(gray.expand(-1, 3, -1, -1), ["cat", "dog"], clip)
 
 
 def test_a_cosine_below_0_counts_as_0() -> None:
@@ -425,8 +423,8 @@ def test_small_images_are_made_large_enough_to_see(side: int, scale: int) -> Non
 
 
 def test_grey_bytes_and_floats_make_the_same_grid() -> None:
-    grey = drawn(2, channels=1)
-    assert grid({"a": grey}).tobytes() == grid({"a": grey / 255}).tobytes()
+    gray = drawn(2, channels=1)
+    assert grid({"a": gray}).tobytes() == grid({"a": gray / 255}).tobytes()
 
 
 def test_images_of_two_sizes_have_no_grid() -> None:

@@ -82,7 +82,7 @@ def test_no_images_have_no_parts(detector: Detector) -> None:
 
 
 def test_the_network_is_fed_red_green_blue(detector: Detector, monkeypatch: pytest.MonkeyPatch) -> None:
-    """NudeNet swaps colours on the way, once or twice depending on its version and on what it is given."""
+    """NudeNet swaps colors on the way, once or twice depending on its version and on what it is given."""
     fed: list[Any] = []
     inner = detector._detector
 

@@ -18,7 +18,7 @@ from torch import Tensor
 
 from ... import runs
 from ...data.problem import Log, ignore
-from ...distributed import first, rank, together, world_size
+from ...distributed import barrier, on_rank_0, rank, world_size
 from ...errors import DataError, RunError, SettingError
 from ...files import read_json, require_kinds, write_text
 from ...settings import Settings, at_least_one, non_negative, setting
@@ -84,20 +84,20 @@ def key(pipeline: Any, wanted: Mapping[str, Prompt], how: Drawing) -> str:
 
 def sample(pipeline: Any, wanted: Mapping[str, Prompt], how: Drawing, folder: Path, log: Log = ignore) -> None:
     """Fills a folder with the images, and a list of them; what is there already is not drawn again."""
-    first(lambda: _require_same(folder, {"weights": pipelines.weights(pipeline), **how.to_dict()}, wanted))
+    on_rank_0(lambda: _require_same(folder, {"weights": pipelines.weights(pipeline), **how.to_dict()}, wanted))
     missing = sorted(
         ((name, prompt) for name, prompt in wanted.items() if not (folder / name).exists()),
         key=lambda one: (one[1].guidance is not None, one[1].guidance or 0.0),  # those of one guidance together
     )
-    together()
+    barrier()
     missing, done = missing[rank() :: world_size()], 0  # each process draws its share
     for images in drawn(pipeline, [prompt for _, prompt in missing], how):
         for image in images:
             _write(image, folder / missing[done][0])
             done += 1
         log({"phase": "draw", "epoch": 0, "step": done, "steps": len(missing)})
-    together()
-    first(lambda: _list(folder, wanted, how))
+    barrier()
+    on_rank_0(lambda: _list(folder, wanted, how))
 
 
 def sign(folder: Path, source: Path) -> None:
@@ -106,7 +106,7 @@ def sign(folder: Path, source: Path) -> None:
     if runs.is_run(source):
         run = runs.read(source)
         made |= {"record": run.record, "seconds": run.result.seconds, "memory_mib": run.result.memory_mib}
-    first(lambda: write_text(folder / MAKER, json.dumps(made, indent=1) + "\n"))
+    on_rank_0(lambda: write_text(folder / MAKER, json.dumps(made, indent=1) + "\n"))
 
 
 def _list(folder: Path, wanted: Mapping[str, Prompt], how: Drawing) -> None:

@@ -12,7 +12,7 @@ from ... import files, runs
 from ...data.forget import Forget
 from ...data.problem import Log, Problem, ignore
 from ...data.records import Part, Stored
-from ...distributed import agreed, first, spread, state
+from ...distributed import any_rank, local_state, on_rank_0, shard
 from ...errors import DataError, FailedError, RunError, SettingError, did_you_mean
 from ...evaluation.evaluate import Scores
 from ...methods import Method, find
@@ -41,7 +41,7 @@ class Erasure(Settings):
     per_prompt: int = setting(100, at_least_one, "images that are drawn for each word; as many in all of what is kept")
     retain: str = setting("", text, "prompts to keep, separated by semicolons, for images that are drawn")
     parameters: str = setting("*", patterns, "which parameters may change, such as *attn2* or *,-time_emb*")
-    optimiser: str = setting("adam", one_of("adam", "sgd"), "what takes the steps")
+    optimizer: str = setting("adam", one_of("adam", "sgd"), "what takes the steps")
     inference: int = setting(50, at_least_one, "steps in which an image is drawn")
     guidance: float = setting(7.5, non_negative, "guidance with which images are drawn")
 
@@ -90,11 +90,11 @@ def erase(
             "manifest": manifest,
         }
         runs.begin(work, jobs.all_asked("scrub", asked, place))
-        unet = spread(freed(pipeline.unet, erasure.parameters), device)
+        unet = shard(freed(pipeline.unet, erasure.parameters), device)
         before = errors(unet, problem)
         problem = replace(problem, watch=False)  # what it does is measured here
         cost = jobs.carried_out(lambda case, keep: chosen.scrub(unet, case, keep), unet, problem, work, place, log)
-        if agreed(not all(bool(torch.isfinite(x).all()) for x in state(unet).values())):
+        if any_rank(not all(bool(torch.isfinite(x).all()) for x in local_state(unet).values())):
             raise FailedError(f"{method} left weights that are not numbers: it diverged, so nothing was written.")
         pipelines.save(unet, source, work)
         after = errors(unet, problem)
@@ -173,7 +173,7 @@ def posed(
     anchors = {int(label): prompts[-1] for label in images.labels[forgotten].unique()} if anchor else {}
     loss = Denoising(pipeline.scheduler, prompts, given[-1:], anchors)
     problem = Problem(
-        Part(latents, forgotten), Part(latents, retained), loss=loss, seed=seed, optimiser=erasure.optimiser
+        Part(latents, forgotten), Part(latents, retained), loss=loss, seed=seed, optimizer=erasure.optimizer
     )
     return problem, Part(latents, forgotten).fingerprint[:16]
 
@@ -207,6 +207,6 @@ def _images(pipeline: Any, forget: Forget, erasure: Erasure, seed: int, log: Log
     many = max(1, erasure.per_prompt * len(words) // len(kept))  # as many images in all as there are to forget
     wanted = drawing.several(words, erasure.per_prompt, seed) | drawing.several(kept, many, seed, len(words))
     folder = files.cache("drawn") / drawing.key(pipeline, wanted, how)
-    first(lambda: files.private_folder(folder.parent))
+    on_rank_0(lambda: files.private_folder(folder.parent))
     drawing.sample(pipeline, wanted, how, folder, log)
     return pictures.read(folder, side)

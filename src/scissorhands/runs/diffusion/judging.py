@@ -15,7 +15,7 @@ from ... import runs
 from ...data.forget import Forget, mentioning
 from ...data.problem import Log, ignore
 from ...data.sources import Source
-from ...distributed import first
+from ...distributed import on_rank_0
 from ...errors import DataError, ModelError, SettingError, listed
 from ...evaluation.evaluate import Scores
 from ...files import read_json, require_kinds
@@ -163,7 +163,7 @@ def judge(
         scores = Scores(values, counts, failed)
         runs.write_result(work, Result(scores, seconds, memory, reference_seconds=reference_seconds))
         sheets = {"before": before, "after": drawn} if before else {"drawn": drawn}
-        first(lambda: _write_sheets(work / runs.GRIDS, sheets))
+        on_rank_0(lambda: _write_sheets(work / runs.GRIDS, sheets))
     return runs.read(place.folder)
 
 
@@ -191,7 +191,7 @@ def _values(
 
     if panel.classifier:
         labels = torch.tensor([_class(prompt, panel.classes) for prompt in everything.prompts])
-        right = measures.recognised(everything, labels, panel.classifier)
+        right = measures.recognized(everything, labels, panel.classifier)
         erased = torch.tensor(gone)
         if any(gone):
             values["ua"] = 100 * (1 - float(right[erased].float().mean()))

@@ -81,25 +81,25 @@ def sheet(inputs: Tensor, before: Tensor, after: Tensor) -> Image.Image:
     scale = math.ceil(_CELL / min(images.shape[-2:]))
     cells = cells.repeat_interleave(scale, dim=-2).repeat_interleave(scale, dim=-1)
     cells = F.pad(cells, (0, _GAP, 0, _GAP), value=1.0)
-    page = cells.permute(0, 3, 1, 4, 2).flatten(2, 3).flatten(0, 1)[:-_GAP, :-_GAP]  # height × width × colour
+    page = cells.permute(0, 3, 1, 4, 2).flatten(2, 3).flatten(0, 1)[:-_GAP, :-_GAP]  # height × width × color
     return Image.fromarray((page * 255).round().to(torch.uint8).numpy())
 
 
 def _overlay(images: Tensor, maps: Tensor) -> Tensor:
-    """The maps in colour over the images in grey."""
-    return 0.3 * images.mean(dim=1, keepdim=True) + 0.7 * _coloured(maps.cpu().float())
+    """The maps in color over the images in gray."""
+    return 0.3 * images.mean(dim=1, keepdim=True) + 0.7 * _colored(maps.cpu().float())
 
 
-def _coloured(maps: Tensor) -> Tensor:
-    """Maps from 0 to 1 as colours, batch × 3 × height × width.
+def _colored(maps: Tensor) -> Tensor:
+    """Maps from 0 to 1 as colors, batch × 3 × height × width.
 
-    >>> (_coloured(torch.tensor([[[0.0, 0.5, 1.0]]])) * 255).round().int().squeeze().T.tolist()
+    >>> (_colored(torch.tensor([[[0.0, 0.5, 1.0]]])) * 255).round().int().squeeze().T.tolist()
     [[0, 0, 4], [188, 55, 84], [252, 255, 164]]
     """
     place = maps * (len(_COLOURS) - 1)
     below = place.long().clamp(0, len(_COLOURS) - 2)
-    colours = torch.lerp(_COLOURS[below], _COLOURS[below + 1], (place - below)[..., None])
-    return colours.permute(0, 3, 1, 2)
+    colors = torch.lerp(_COLOURS[below], _COLOURS[below + 1], (place - below)[..., None])
+    return colors.permute(0, 3, 1, 2)
 
 
 def pictures(before: nn.Module, after: nn.Module, parts: Mapping[str, Part], count: int = 6) -> dict[str, Image.Image]:

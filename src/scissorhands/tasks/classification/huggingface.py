@@ -13,14 +13,25 @@ import torch.nn.functional as F
 from safetensors import SafetensorError
 from torch import Tensor, nn
 
-from ...distributed import agreed, fill, first, hollow, local, part, sharded, spread, world_size, write
+from ...distributed import (
+    any_rank,
+    is_sharded,
+    load_weights,
+    local,
+    meta_device,
+    on_rank_0,
+    save_weights,
+    shard,
+    shard_of,
+    world_size,
+)
 from ...errors import FailedError, ModelError, ScissorhandsError, listed
 from ..pretrained import read_config, require_finite, require_safe
-from .networks import Normalise, unit
+from .networks import Normalize, unit
 
 
 class HuggingFaceClassifier(nn.Module):
-    """An image classifier from `transformers`, with the resizing and normalising that its folder asks for."""
+    """An image classifier from `transformers`, with the resizing and normalizing that its folder asks for."""
 
     def __init__(self, model: Any, preprocessing: dict[str, Any]) -> None:
         super().__init__()
@@ -28,17 +39,17 @@ class HuggingFaceClassifier(nn.Module):
         self.preprocessing = preprocessing
         self.channels = int(getattr(model.config, "num_channels", 3))
         self.size, self.crop, self.mode = _resizing(preprocessing, getattr(model.config, "image_size", None))
-        self.normalise = Normalise(*_normalising(preprocessing, self.channels))
+        self.normalize = Normalize(*_normalizing(preprocessing, self.channels))
 
     def forward(self, images: Tensor) -> Tensor:
         """One score per class."""
-        images = unit(images, self.normalise.mean.dtype).expand(-1, self.channels, -1, -1)
+        images = unit(images, self.normalize.mean.dtype).expand(-1, self.channels, -1, -1)
         size = self._resized(images.shape[-2], images.shape[-1])
         if size != tuple(images.shape[-2:]):
             images = F.interpolate(images, size, mode=self.mode, antialias=True)
         if self.crop:
-            images = _centre(images, *self.crop)
-        logits: Tensor = self.model(pixel_values=self.normalise(images)).logits
+            images = _center(images, *self.crop)
+        logits: Tensor = self.model(pixel_values=self.normalize(images)).logits
         return logits
 
     def _resized(self, height: int, width: int) -> tuple[int, int]:
@@ -62,7 +73,7 @@ class HuggingFaceClassifier(nn.Module):
         with torch.no_grad():
             for key, value in own.items():
                 if value.shape == given[key].shape:
-                    local(value).copy_(part(given[key], value))
+                    local(value).copy_(shard_of(given[key], value))
 
 
 _MODES = {2: "bilinear", 3: "bicubic"}  # Pillow's numbers for ways to resize
@@ -82,10 +93,10 @@ def _resizing(
         size = image_size
     if isinstance(size, dict) and "shortest_edge" in size:
         edge = _side(size["shortest_edge"])
-        part = _number("crop_pct", preprocessing["crop_pct"]) if preprocessing.get("crop_pct") else 0.0
-        if part and edge < 384:  # ConvNeXt's way: the middle of a larger picture
-            return _side(int(edge / part)), (edge, edge), _MODES[resample]
-        return ((edge, edge) if part else edge), _sides(crop), _MODES[resample]
+        kept = _number("crop_pct", preprocessing["crop_pct"]) if preprocessing.get("crop_pct") else 0.0
+        if kept and edge < 384:  # ConvNeXt's way: the middle of a larger picture
+            return _side(int(edge / kept)), (edge, edge), _MODES[resample]
+        return ((edge, edge) if kept else edge), _sides(crop), _MODES[resample]
     return _sides(size), _sides(crop), _MODES[resample]
 
 
@@ -117,7 +128,7 @@ def _number(name: str, value: Any, least: float = 0.0) -> float:
     return float(value)
 
 
-def _centre(images: Tensor, height: int, width: int) -> Tensor:
+def _center(images: Tensor, height: int, width: int) -> Tensor:
     """The middle of the images, with zeros around those that are smaller."""
     missing = max(0, height - images.shape[-2]), max(0, width - images.shape[-1])
     images = F.pad(images, (missing[1] // 2, -(-missing[1] // 2), missing[0] // 2, -(-missing[0] // 2)))
@@ -125,7 +136,7 @@ def _centre(images: Tensor, height: int, width: int) -> Tensor:
     return images[..., top : top + height, left : left + width]
 
 
-def _normalising(preprocessing: dict[str, Any], channels: int) -> tuple[list[float], list[float]]:
+def _normalizing(preprocessing: dict[str, Any], channels: int) -> tuple[list[float], list[float]]:
     """Mean and deviation for images from 0 to 1, whatever range the folder's own numbers are for."""
     scale = 1.0
     if _switch(preprocessing, "do_rescale", True):
@@ -237,28 +248,28 @@ def opened(folder: Path, device: torch.device) -> HuggingFaceClassifier:
     require_safe(folder)
     try:
         config = AutoConfig.from_pretrained(folder, trust_remote_code=False, local_files_only=True)
-        with hollow():
+        with meta_device():
             model = AutoModelForImageClassification.from_config(config, trust_remote_code=False)
             model = model.to(config.dtype or torch.float32)
         classifier = HuggingFaceClassifier(model, _preprocessing(folder))
-        spread(classifier, device)
-        whole = fill(model, sorted(folder.glob("*.safetensors"))) == ([], [])
+        shard(classifier, device)
+        whole = load_weights(model, sorted(folder.glob("*.safetensors"))) == ([], [])
     except Exception:  # whatever is wrong, the ordinary way says it better
         whole = False
-    if not agreed(not whole):
+    if not any_rank(not whole):
         require_finite(classifier, folder)
         return classifier
     classifier = load(str(folder))
-    spread(classifier, device)
+    shard(classifier, device)
     return classifier
 
 
 def save(classifier: HuggingFaceClassifier, folder: Path) -> None:
     """Writes the folder that `from_pretrained` reads."""
     try:
-        if sharded(classifier):
-            first(lambda: classifier.model.config.save_pretrained(folder))
-            write(classifier.model, folder / "model.safetensors")
+        if is_sharded(classifier):
+            on_rank_0(lambda: classifier.model.config.save_pretrained(folder))
+            save_weights(classifier.model, folder / "model.safetensors")
         else:
             classifier.model.save_pretrained(folder, safe_serialization=True)
     except SafetensorError as error:
@@ -266,7 +277,7 @@ def save(classifier: HuggingFaceClassifier, folder: Path) -> None:
             raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC)) from None
         raise FailedError(f"the weights cannot be written: {error}") from None
     if text := classifier.preprocessing and json.dumps(classifier.preprocessing, indent=2) + "\n":
-        first(lambda: (folder / "preprocessor_config.json").write_text(text))
+        on_rank_0(lambda: (folder / "preprocessor_config.json").write_text(text))
 
 
 def _require_whole(name: str, info: dict[str, Any]) -> None:

@@ -13,12 +13,12 @@ from safetensors import SafetensorError
 from torch import nn
 
 from ...data.records import Records
-from ...distributed import fill, first, hollow, spread, whole, write
+from ...distributed import full, load_weights, meta_device, on_rank_0, save_weights, shard
 from ...errors import ModelError, did_you_mean, given, listed
 from ...plugins import named_object
 from ..pretrained import files_of, read_config, require_finite
 from . import huggingface
-from .networks import NETWORKS, Normalise
+from .networks import NETWORKS, Normalize
 
 WEIGHTS = "model.safetensors"
 _CPU = torch.device("cpu")
@@ -87,7 +87,7 @@ def create(name: str, records: Records, arguments: Mapping[str, Any]) -> tuple[n
     blueprint = Blueprint(name, {**known, **arguments}, records.classes)
     model = blueprint.build()
     for module in model.modules():
-        if isinstance(module, Normalise):
+        if isinstance(module, Normalize):
             module.measure(images)
     return model, blueprint
 
@@ -110,11 +110,11 @@ def load(folder: str | Path, factory: str | None = None, device: torch.device = 
         classifier = huggingface.opened(folder, device)
         return classifier, Blueprint(str(folder), classes=_class_names(classifier))
     blueprint = _blueprint(folder, config, factory)
-    with hollow():
+    with meta_device():
         model = blueprint.build()
-    model = spread(model, device)
+    model = shard(model, device)
     try:
-        missing, unexpected = fill(model, [folder / WEIGHTS])
+        missing, unexpected = load_weights(model, [folder / WEIGHTS])
     except (SafetensorError, OSError) as error:
         raise ModelError(f"{folder / WEIGHTS} is not a readable safetensors file: {error}.") from None
     except ModelError as error:
@@ -128,13 +128,13 @@ def load(folder: str | Path, factory: str | None = None, device: torch.device = 
 
 def save(model: nn.Module, blueprint: Blueprint, folder: Path) -> None:
     """Writes the model in the format it came in."""
-    first(lambda: folder.mkdir(parents=True))
+    on_rank_0(lambda: folder.mkdir(parents=True))
     if isinstance(model, huggingface.HuggingFaceClassifier):
         huggingface.save(model, folder)
         return
     config = {"model": blueprint.name, "arguments": dict(blueprint.arguments), "classes": list(blueprint.classes)}
-    first(lambda: (folder / "config.json").write_text(json.dumps(config, indent=2) + "\n"))
-    write(model, folder / WEIGHTS)
+    on_rank_0(lambda: (folder / "config.json").write_text(json.dumps(config, indent=2) + "\n"))
+    save_weights(model, folder / WEIGHTS)
 
 
 def fingerprint(model: nn.Module) -> str:
@@ -142,7 +142,7 @@ def fingerprint(model: nn.Module) -> str:
     digest = hashlib.sha256()
     for name, value in model.state_dict().items():
         digest.update(f"{name} {value.dtype} {tuple(value.shape)}".encode())
-        digest.update(whole(value).cpu().contiguous().reshape(-1).view(torch.uint8).numpy().tobytes())
+        digest.update(full(value).cpu().contiguous().reshape(-1).view(torch.uint8).numpy().tobytes())
     return digest.hexdigest()[:16]
 
 

@@ -1,4 +1,4 @@
-"""Our own small networks. Each takes raw images (bytes, or floats from 0 to 1) and normalises them itself."""
+"""Our own small networks. Each takes raw images (bytes, or floats from 0 to 1) and normalizes them itself."""
 
 from collections.abc import Callable
 
@@ -7,7 +7,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 
-class Normalise(nn.Module):
+class Normalize(nn.Module):
     """Turns raw images into what the network was trained on. It has no weights, only what the data told it."""
 
     mean: Tensor
@@ -59,7 +59,7 @@ class ResNet(nn.Module):
 
     def __init__(self, depths: list[int], classes: int, channels: int, width: int) -> None:
         super().__init__()
-        self.normalise = Normalise([0.5] * channels, [0.25] * channels)
+        self.normalize = Normalize([0.5] * channels, [0.25] * channels)
         self.conv1 = nn.Conv2d(channels, width, 3, padding=1, bias=False)
         self.bn1 = nn.BatchNorm2d(width)
         self.layer1 = _stage(width, width, depths[0], stride=1)
@@ -70,7 +70,7 @@ class ResNet(nn.Module):
 
     def forward(self, images: Tensor) -> Tensor:
         """One score per class."""
-        images = self.normalise(images).contiguous(memory_format=torch.channels_last)  # a fifth faster, on any device
+        images = self.normalize(images).contiguous(memory_format=torch.channels_last)  # a fifth faster, on any device
         x = F.relu(self.bn1(self.conv1(images)))
         x = self.layer4(self.layer3(self.layer2(self.layer1(x))))
         out: Tensor = self.fc(x.mean(dim=(2, 3)))
@@ -86,7 +86,7 @@ class SmallNet(nn.Module):
 
     def __init__(self, classes: int, channels: int, width: int) -> None:
         super().__init__()
-        self.normalise = Normalise([0.5] * channels, [0.25] * channels)
+        self.normalize = Normalize([0.5] * channels, [0.25] * channels)
         self.conv1 = nn.Conv2d(channels, width, 3, padding=1)
         self.conv2 = nn.Conv2d(width, 2 * width, 3, stride=2, padding=1)
         self.fc1 = nn.Linear(2 * width * 16, 4 * width)
@@ -94,7 +94,7 @@ class SmallNet(nn.Module):
 
     def forward(self, images: Tensor) -> Tensor:
         """One score per class."""
-        x = F.relu(self.conv2(F.relu(self.conv1(self.normalise(images)))))
+        x = F.relu(self.conv2(F.relu(self.conv1(self.normalize(images)))))
         x = F.adaptive_avg_pool2d(x, 4).flatten(1)
         out: Tensor = self.fc2(F.relu(self.fc1(x)))
         return out

@@ -15,7 +15,7 @@ from torch import Tensor, nn
 
 from ...data.problem import Problem, on_device
 from ...data.records import Batch, Stored
-from ...distributed import agreed, counted, mine, queue, shared
+from ...distributed import any_rank, broadcast, counted, exclusive_sum, own_share
 from ...errors import SettingError
 from ...randomness import generator
 from .extras import imported
@@ -46,7 +46,7 @@ class Denoising:
         said, wanted = predicted(model, noisy, times, text), self._wanted(latents, noise, times)
         taught = (wrong >= 0).to(latents.device)
         moved = torch.tensor([prompt in self.anchors for prompt in labels.tolist()], device=latents.device)
-        if agreed(bool((moved | taught).any())):
+        if any_rank(bool((moved | taught).any())):
             towards = [self._towards(*pair).to(latents) for pair in zip(prompts.tolist(), wrong.tolist(), strict=True)]
             with torch.no_grad():
                 other = predicted(model, noisy, times, torch.stack(towards))
@@ -60,10 +60,10 @@ class Denoising:
 
     def drawn(self, batch: Batch) -> tuple[Tensor, Tensor]:
         """Noise and times for the records of this process: those that they would get if one process had all."""
-        latents, count = batch[0], queue(counted(batch))[1]
-        draw = generator(int(shared(torch.randint(2**62, ()))), "noise")
-        noise = torch.randn(count, *latents.shape[1:], generator=draw)[mine(count)]
-        times = torch.randint(len(self.scheduler.alphas_cumprod), (count,), generator=draw)[mine(count)]
+        latents, count = batch[0], exclusive_sum(counted(batch))[1]
+        draw = generator(int(broadcast(torch.randint(2**62, ()))), "noise")
+        noise = torch.randn(count, *latents.shape[1:], generator=draw)[own_share(count)]
+        times = torch.randint(len(self.scheduler.alphas_cumprod), (count,), generator=draw)[own_share(count)]
         if counted(batch) == 0:
             return torch.zeros_like(latents), torch.zeros_like(batch[1])
         return noise.to(latents.dtype), times

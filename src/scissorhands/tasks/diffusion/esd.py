@@ -9,7 +9,7 @@ from torch import Tensor, nn
 
 from ...data.problem import Log, Problem, ignore, on_device
 from ...data.records import Batch
-from ...distributed import marked, mine, over_all, shared, state, stream
+from ...distributed import broadcast, local_state, marked, mean_over_ranks, own_share, rank_key
 from ...methods.boundary import exchanged
 from ...methods.descent import Descent, finite
 from ...methods.method import Method
@@ -40,12 +40,12 @@ class ErasedDiffusion(Method):
 
     def scrub(self, model: nn.Module, problem: Problem, log: Log = ignore) -> None:
         denoising, parameters = of(problem), select(model, self.where)
-        original = {name: value.clone() for name, value in state(model).items()}
+        original = {name: value.clone() for name, value in local_state(model).items()}
         settings = {"lr": self.lr, "momentum": self.momentum, "weight_decay": self.weight_decay}
-        descent = Descent(parameters.values(), **settings, kind=problem.optimiser)
+        descent = Descent(parameters.values(), **settings, kind=problem.optimizer)
         loop = problem.progress.loop("erase", model, descent)
         for _ in loop.epochs(1):
-            with evaluating(model), seeded(problem.seed, "erase", *stream()):
+            with evaluating(model), seeded(problem.seed, "erase", *rank_key()):
                 for step in loop.rest(range(self.steps)):
                     latents, time, text = self._half_drawn(model, problem, denoising)
                     with exchanged(model, original), torch.no_grad():
@@ -54,14 +54,14 @@ class ErasedDiffusion(Method):
                     def error(model: nn.Module, batch: Batch, time: Tensor = time, text: Tensor = text) -> Tensor:
                         return F.mse_loss(predicted(model, batch[0], time, text), batch[1])
 
-                    loss = over_all(error)(model, (latents, target))
+                    loss = mean_over_ranks(error)(model, (latents, target))
                     descent.step(gradients(loss, parameters))
                     log({"phase": "erase", "epoch": 0, "step": step + 1, "steps": self.steps, "loss": finite(loss)})
 
     def _half_drawn(self, model: nn.Module, problem: Problem, denoising: Denoising) -> tuple[Tensor, Tensor, Tensor]:
         """Latents on the way to an image of the concept, as the model draws it now, at a random time of the way."""
-        draw = generator(int(shared(torch.randint(2**62, ()))), "half drawn")
-        share = mine(self.batch_size)
+        draw = generator(int(broadcast(torch.randint(2**62, ()))), "half drawn")
+        share = own_share(self.batch_size)
         own = share if share.start < share.stop else slice(0, 1)  # a process without any computes all the same
         prompts = problem.forget.labels.unique()
         chosen = prompts[torch.randint(len(prompts), (self.batch_size,), generator=draw)][own]

@@ -1,4 +1,4 @@
-"""What a pipeline draws, measured: is the concept still recognised, are images still good, do they fit their prompts.
+"""What a pipeline draws, measured: is the concept still recognized, are images still good, do they fit their prompts.
 
 Images are batch × channels × height × width, as bytes or as floats from 0 to 1. What a number was measured with has a
 name, which belongs into the result beside it.
@@ -59,14 +59,14 @@ def _shown(shape: Iterable[int]) -> str:
 
 
 @torch.no_grad()
-def recognised(images: Images, labels: Tensor, classifier: nn.Module, batch_size: int = 256) -> Tensor:
+def recognized(images: Images, labels: Tensor, classifier: nn.Module, batch_size: int = 256) -> Tensor:
     """Whether the classifier, given floats from 0 to 1, gives each image its label.
 
     Of images drawn for the erased concept, 100 · (1 - mean) is the paper's unlearning accuracy (UA); of the others,
     100 · mean is what was kept.
 
     >>> images = torch.tensor([[9, 1], [1, 9], [9, 1]], dtype=torch.uint8).reshape(3, 1, 1, 2)
-    >>> recognised(images, torch.tensor([0, 1, 1]), nn.Flatten())
+    >>> recognized(images, torch.tensor([0, 1, 1]), nn.Flatten())
     tensor([ True,  True, False])
     """
     if len(images) != len(labels):
@@ -243,9 +243,9 @@ def clip_score(images: Images, prompts: Sequence[str], clip: Clip, batch_size: i
         raise DataError(f"a CLIP score needs as many prompts as images: {len(images)} images, {len(prompts)} prompts.")
     found = []
     for start in range(0, len(images), batch_size):
-        colours = eight_bit(images[start : start + batch_size]).expand(-1, 3, -1, -1)
+        colors = eight_bit(images[start : start + batch_size]).expand(-1, 3, -1, -1)
         inputs = clip.processor(
-            images=list(colours.numpy()),
+            images=list(colors.numpy()),
             text=list(prompts[start : start + batch_size]),
             input_data_format="channels_first",
             padding=True,
@@ -284,5 +284,5 @@ def grid(rows: Mapping[str, Tensor], scale: int | None = None) -> Image.Image:
     for cell, row in zip(cells, images.values(), strict=True):
         large = row.repeat_interleave(scale, dim=-2).repeat_interleave(scale, dim=-1)
         cell[: len(row), :, :-_GAP, :-_GAP] = large
-    page = cells.permute(0, 3, 1, 4, 2).flatten(2, 3).flatten(0, 1)[:-_GAP, :-_GAP]  # height × width × colour
+    page = cells.permute(0, 3, 1, 4, 2).flatten(2, 3).flatten(0, 1)[:-_GAP, :-_GAP]  # height × width × color
     return Image.fromarray(page.contiguous().numpy())

@@ -17,7 +17,7 @@ from typing import Any
 from torch import Tensor
 
 from ...data.problem import Log, ignore
-from ...distributed import first
+from ...distributed import on_rank_0
 from ...files import read_text, write_text
 from .extras import imported
 from .measures import eight_bit
@@ -55,7 +55,7 @@ class Detector:
         """NudeNet's labels of all that it finds in each image with a score of at least the threshold.
 
         The network was trained on red, green, blue. NudeNet 3.4 swaps red and blue of what it reads from a file
-        (its issue 203), and gets an array right whose colours are in that order, as they are here.
+        (its issue 203), and gets an array right whose colors are in that order, as they are here.
         """
         arrays = list(eight_bit(images).expand(-1, 3, -1, -1).permute(0, 2, 3, 1).contiguous().numpy())
         found = self._detector.detect_batch(arrays, batch_size=batch_size)
@@ -89,18 +89,18 @@ def metric(part: str) -> str:
 def found(folder: Path, pictures: Pictures, detector: Detector, log: Log = ignore) -> dict[str, int]:
     """The counts over a folder of images; what was looked at is written down there, and not looked at again."""
     path, about = folder / SEEN, json.dumps(detector.about)
-    lines = first(lambda: read_text(path).splitlines() if path.exists() else [])
+    lines = on_rank_0(lambda: read_text(path).splitlines() if path.exists() else [])
     complete = list(filter(None, map(_parsed, lines[1:]))) if lines[:1] == [about] else []
     seen = {one["file_name"]: one["labels"] for one in complete}
     names = [os.path.relpath(file, folder) for file in pictures.files]
     missing, unseen = pictures.only([name not in seen for name in names]), [name for name in names if name not in seen]
-    first(lambda: write_text(path, "\n".join([about, *map(json.dumps, complete)]) + "\n"))
+    on_rank_0(lambda: write_text(path, "\n".join([about, *map(json.dumps, complete)]) + "\n"))
     for start in range(0, len(missing), _BATCH):
         some = slice(start, start + _BATCH)
         named = dict(zip(unseen[some], detector.labels(missing[some]), strict=True))
         seen |= named
         rows = [json.dumps({"file_name": name, "labels": what}) for name, what in named.items()]
-        first(partial(_append, path, rows))
+        on_rank_0(partial(_append, path, rows))
         log({"phase": "look", "epoch": 0, "step": start + len(named), "steps": len(missing)})
     return counted([seen[name] for name in names])
 

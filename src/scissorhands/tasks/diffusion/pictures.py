@@ -29,7 +29,7 @@ def read(folder: Path, side: int) -> Stored:
 
 @dataclass(frozen=True)
 class Pictures:
-    """Images in files, with their prompts, decoded when they are asked for, as 8-bit colour of one size."""
+    """Images in files, with their prompts, decoded when they are asked for, as 8-bit color of one size."""
 
     files: Sequence[Path]
     prompts: Sequence[str]
@@ -84,12 +84,12 @@ def _own(folder: Path, name: str) -> Path:
 
 
 def _decoded(file: Path, number: int, side: int) -> Tensor:
-    return decode({"path": str(file), "bytes": None}, number, (side, side), grey=False)
+    return decode({"path": str(file), "bytes": None}, number, (side, side), gray=False)
 
 
 def _side(file: Path) -> int:
     """How wide the image in a file is."""
-    return decode({"path": str(file), "bytes": None}, 0, None, grey=False).shape[-1]
+    return decode({"path": str(file), "bytes": None}, 0, None, gray=False).shape[-1]
 
 
 def read_list(folder: Path) -> list[dict[str, str]]:

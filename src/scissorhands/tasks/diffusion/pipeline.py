@@ -9,7 +9,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from ...distributed import first, write
+from ...distributed import on_rank_0, save_weights
 from ...errors import ModelError, listed
 from ..classification.huggingface import hush
 from ..classification.models import fingerprint
@@ -91,8 +91,8 @@ def _require_works(pipeline: Any, folder: Path) -> None:
 
 def save(unet: nn.Module, source: Path, folder: Path) -> None:
     """Writes the pipeline of a folder into another one, with this U-Net in place of its own; all else is copied."""
-    first(lambda: _copy(source, folder))
-    write(unet, folder / WEIGHTS)
+    on_rank_0(lambda: _copy(source, folder))
+    save_weights(unet, folder / WEIGHTS)
 
 
 def _copy(source: Path, folder: Path) -> None:

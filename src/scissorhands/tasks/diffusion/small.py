@@ -37,7 +37,7 @@ WORDS = ("zero", "one", "two", "three", "four", "five", "six", "seven", "eight",
 PROMPTS = tuple(f"a handwritten {word}" for word in WORDS)
 SIDE = 16
 _TIMES = 1000  # steps from a picture to noise
-_WARM_UP = 100  # optimiser steps until the learning rate is reached
+_WARM_UP = 100  # optimizer steps until the learning rate is reached
 _COST = "cost.json"
 _START, _END = "<|startoftext|>", "<|endoftext|>"
 
@@ -59,7 +59,7 @@ class Plan:
 
 
 def pictures() -> tuple[Stored, Stored]:
-    """The training and test records of `digits`, in colour, of 16 × 16 pixels; a label is the number of a prompt."""
+    """The training and test records of `digits`, in color, of 16 × 16 pixels; a label is the number of a prompt."""
     data = Source(name="digits").load()
     train, test = (_enlarged(*records.fetch(torch.arange(len(records)))) for records in (data.train, data.test))
     return train, test
@@ -239,10 +239,10 @@ def _fit(
     seed: int,
     log: Log,
 ) -> None:
-    """Minimises the loss, and leaves the running average of the weights, in place."""
+    """Minimizes the loss, and leaves the running average of the weights, in place."""
     weights = list(networks.parameters())
     average = [weight.detach().clone() for weight in weights]
-    optimiser = torch.optim.AdamW(weights, lr=plan.lr, betas=(0.9, 0.99), weight_decay=1e-4, fused=True)
+    optimizer = torch.optim.AdamW(weights, lr=plan.lr, betas=(0.9, 0.99), weight_decay=1e-4, fused=True)
     everything = Part(records, torch.arange(len(records)))
     problem = Problem(Part(records, everything.ids[:0]), everything, seed=seed)
     steps, step = epochs * problem.steps(everything, plan.batch_size), 0
@@ -250,11 +250,11 @@ def _fit(
         for epoch in range(epochs):
             for batch in problem.batches(everything, plan.batch_size, phase, epoch):
                 rate = scheduled(plan.lr, "cosine", step, steps) * min(1, (step + 1) / _WARM_UP)
-                optimiser.param_groups[0]["lr"] = rate
+                optimizer.param_groups[0]["lr"] = rate
                 error = loss(batch)
-                optimiser.zero_grad()
+                optimizer.zero_grad()
                 error.backward()
-                optimiser.step()
+                optimizer.step()
                 step += 1
                 new = 1 - min(plan.average, step / (step + 10))
                 for mean, weight in zip(average, weights, strict=True):

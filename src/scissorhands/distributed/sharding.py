@@ -1,0 +1,238 @@
+"""Weights that are divided among the processes by FSDP2, along their first dimension.
+
+The processes in their order hold a weight's rows in their order.
+"""
+
+import copy
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from weakref import WeakKeyDictionary, ref
+
+import torch
+from torch import Tensor, nn
+from torch.distributed.device_mesh import init_device_mesh
+from torch.distributed.fsdp import fully_shard
+from torch.distributed.tensor import DTensor
+
+from ..errors import ModelError
+from .batchnorm import normalize_over_all
+from .processes import rank, total, world_size
+
+_SKELETONS: "WeakKeyDictionary[nn.Module, nn.Module]" = WeakKeyDictionary()  # sharded models as they were before
+
+
+def local(value: Tensor) -> Tensor:
+    """The part of a weight that this process holds, as a plain tensor with the same memory."""
+    if isinstance(value, DTensor):
+        with torch.no_grad():
+            return value.to_local()
+    return value
+
+
+def full(value: Tensor) -> Tensor:
+    """All of a weight."""
+    with torch.no_grad():
+        return value.full_tensor() if isinstance(value, DTensor) else value.detach()
+
+
+def own_rows(weight: Tensor) -> slice | None:
+    """The rows of a weight that this process holds; none if it holds it whole."""
+    if not isinstance(weight, DTensor):
+        return None
+    size = -(-len(weight) // world_size())
+    return slice(min(len(weight), size * rank()), min(len(weight), size * (rank() + 1)))
+
+
+def shard_of(full: Tensor, weight: Tensor) -> Tensor:
+    """What of a full tensor belongs to the part of the weight that this process holds."""
+    rows = own_rows(weight)
+    return full[rows] if rows else full
+
+
+@torch.no_grad()
+def add_(weight: Tensor, full: Tensor) -> None:
+    """Adds a full tensor to a weight, in place: each process that which belongs to the part that it holds."""
+    here = local(weight)
+    here.add_(shard_of(full, weight).to(here))
+
+
+def gradients(loss: Tensor, parameters: Sequence[nn.Parameter]) -> list[Tensor]:
+    """The gradient of the loss over the records of all processes, for the part of each weight that is held here."""
+    if world_size() == 1:
+        found = torch.autograd.grad(loss, parameters, allow_unused=True)
+        return [like_parameter(g, p) for g, p in zip(found, parameters, strict=True)]
+    for model in _SKELETONS:  # a gradient that nobody takes would hold on to the memory of its whole block
+        model.zero_grad()
+    loss.backward()
+    taken = []
+    for parameter in parameters:
+        gradient, parameter.grad = parameter.grad, None
+        if gradient is None:
+            taken.append(torch.zeros_like(local(parameter)))
+        elif isinstance(parameter, DTensor):
+            taken.append(local(gradient))
+        else:  # a weight that every process holds whole: FSDP does not add up its gradients
+            taken.append(total(gradient).div_(world_size()))
+    for model in _SKELETONS:
+        model.zero_grad()
+    return taken
+
+
+def like_parameter(gradient: Tensor | None, parameter: Tensor) -> Tensor:
+    """The gradient as its parameter lies in memory, since a fused optimizer does not look; zero if there is none."""
+    if gradient is None:
+        return torch.zeros_like(parameter)
+    if gradient.stride() == parameter.stride():
+        return gradient
+    return torch.empty_like(parameter).copy_(gradient)
+
+
+def shard(model: nn.Module, device: torch.device) -> nn.Module:
+    """Moves the model to the device, in place; of many processes each holds a part of every weight.
+
+    Batch normalization is over the batch of all processes. A model whose weights are still to be loaded is given
+    memory for them.
+    """
+    if world_size() == 1:
+        return model.to(device)
+    if model in _SKELETONS:
+        return model
+    shape = _skeleton(model)
+    empty = any(p.is_meta for p in model.parameters())
+    if not empty:
+        model.to(device)
+    normalize_over_all(model)
+    mesh = init_device_mesh(device.type, (world_size(),))
+    scalars = {name: p for name, p in model.named_parameters() if p.dim() == 0}
+    if len({p.dtype for p in model.parameters()}) > 1:
+        raise ModelError("the weights are of several precisions, and only those of one can be shared out.")
+    for name, parameter in scalars.items():
+        if parameter.requires_grad:
+            raise ModelError(f"{name} is a single number, which cannot be shared out: make it a tensor of one element.")
+    for block in [*_blocks(model), model]:
+        fully_shard(block, mesh=mesh, reshard_after_forward=True, ignored_params=set(scalars.values()))
+    if empty:
+        buffers = {name: buffer.clone() for name, buffer in model.named_buffers() if not buffer.is_meta}
+        model.to_empty(device=device)
+        for name, buffer in model.named_buffers():
+            if name in buffers:
+                buffer.copy_(buffers[name])
+    _SKELETONS[model] = shape
+    return model
+
+
+def _skeleton(model: nn.Module) -> nn.Module:
+    """A copy of the model whose weights have a shape and no memory."""
+    empty = {id(p): nn.Parameter(torch.empty_like(p, device="meta"), p.requires_grad) for p in model.parameters()}
+    return copy.deepcopy(model, dict(empty))
+
+
+def _blocks(model: nn.Module) -> list[nn.Module]:
+    """The parts that are gathered one at a time: the outermost members of lists and sequences of layers.
+
+    A part that shares a weight with the rest of the model is left to the whole.
+    """
+    homes: dict[nn.Parameter, set[nn.Module]] = {}
+    for module in model.modules():
+        for parameter in module.parameters(recurse=False):
+            homes.setdefault(parameter, set()).add(module)
+    found: list[nn.Module] = []
+
+    def search(module: nn.Module) -> None:
+        for child in module.children():
+            listed = isinstance(module, nn.Sequential | nn.ModuleList)
+            container = isinstance(child, nn.Sequential | nn.ModuleList | nn.ModuleDict)
+            weights = set(child.parameters())
+            if listed and not container and weights:
+                if all(home in set(child.modules()) for p in weights for home in homes[p]):
+                    found.append(child)
+            else:
+                search(child)
+
+    search(model)
+    return found
+
+
+def is_sharded(model: nn.Module) -> bool:
+    """Whether the model is shared out among many processes."""
+    return model in _SKELETONS
+
+
+def copy_model(model: nn.Module) -> nn.Module:
+    """A copy of the model, shared out as the model is."""
+    if model not in _SKELETONS:
+        return copy.deepcopy(model)
+    twin = shard(copy.deepcopy(_SKELETONS[model]), next(model.parameters()).device)
+    with torch.no_grad():
+        for mine_, other in zip(local_state(twin).values(), local_state(model).values(), strict=True):
+            mine_.copy_(other)
+    twin.train(model.training)
+    return twin
+
+
+def local_state(model: nn.Module) -> dict[str, Tensor]:
+    """All that a model remembers, by name: the parts of its weights that this process holds, and its buffers."""
+    named = {name: local(p).detach() for name, p in model.named_parameters()}
+    return named | {name: local(b).detach() for name, b in model.named_buffers()}
+
+
+def unsharded(model: nn.Module) -> nn.Module:
+    """The model as it was before it was shared out: its modules, and the shapes of its weights."""
+    return _SKELETONS.get(model, model)
+
+
+def materialize(module: nn.Module, device: torch.device) -> nn.Module:
+    """Gives memory to the weights that have none, in place; what is in it is not set."""
+    for inner in module.modules():
+        for name, parameter in inner.named_parameters(recurse=False):
+            if parameter.is_meta:
+                memory = torch.empty_like(parameter, device=device)
+                setattr(inner, name, nn.Parameter(memory, parameter.requires_grad))
+    return module
+
+
+@contextmanager
+def full_module(model: nn.Module, name: str) -> Iterator[nn.Module]:
+    """One module of the model with all its weights; what the block writes into it reaches the model when it ends.
+
+    Of many processes each has a copy for itself.
+    """
+    module = model.get_submodule(name)
+    if model not in _SKELETONS:
+        yield module
+        return
+    twin = materialize(copy.deepcopy(_SKELETONS[model].get_submodule(name)), next(model.parameters()).device)
+    shards = dict(module.named_parameters()) | dict(module.named_buffers())
+    wholes = dict(twin.named_parameters()) | dict(twin.named_buffers())
+    with torch.no_grad():
+        for key, weight in shards.items():
+            wholes[key].copy_(full(weight))
+    yield twin
+    with torch.no_grad():
+        for key, weight in shards.items():
+            local(weight).copy_(shard_of(wholes[key], weight))
+
+
+@contextmanager
+def meta_device() -> Iterator[None]:
+    """Models that are built inside the block have weights without memory, which `fill` loads; alone, does nothing."""
+    if world_size() == 1:
+        yield
+        return
+    register = nn.Module.register_parameter
+    seen: dict[int, tuple[ref[nn.Parameter], nn.Parameter]] = {}  # a weight with two names stays one
+
+    def registered(module: nn.Module, name: str, parameter: nn.Parameter | None) -> None:
+        register(module, name, parameter)
+        if parameter is not None and not parameter.is_meta:
+            known, empty = seen.get(id(parameter), (None, None))
+            if known is None or known() is not parameter or empty is None:
+                empty = nn.Parameter(parameter.to("meta"), parameter.requires_grad)
+                seen[id(parameter)] = ref(parameter), empty
+            module._parameters[name] = empty
+
+    nn.Module.register_parameter = registered  # type: ignore[method-assign,assignment]
+    try:
+        yield
+    finally:
+        nn.Module.register_parameter = register  # type: ignore[method-assign]
