@@ -9,7 +9,7 @@ from typing import Any
 from timing import problem, quick, report
 
 from scissorhands.data.images import augmentation
-from scissorhands.methods.descent import Training
+from scissorhands.methods.training import Training
 from scissorhands.tasks.classification.networks import resnet18
 
 

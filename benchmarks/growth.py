@@ -27,7 +27,7 @@ from torch import Tensor, nn
 
 import scissorhands as sh
 from scissorhands.cost import Cost, measured
-from scissorhands.data.records import Batch, Part, Records
+from scissorhands.data.records import Fetched, Part, Records
 from scissorhands.evaluation.evaluate import examine, outputs
 from scissorhands.evaluation.exam import Exam
 
@@ -51,7 +51,7 @@ class MadeUp(Records):
     def labels(self) -> Tensor:
         return self._labels
 
-    def fetch(self, ids: Tensor) -> Batch:
+    def fetch(self, ids: Tensor) -> Fetched:
         labels = self._labels[ids]
         noise = torch.sin((ids[:, None] + 1.0 + self._seed) * (1.0 + torch.arange(INPUTS).sqrt()) * 12.9898)
         return noise + 0.5 * torch.nn.functional.one_hot(labels, INPUTS), labels

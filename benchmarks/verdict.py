@@ -24,7 +24,7 @@ from scissorhands.data.records import Part, Records
 from scissorhands.data.split import held_out
 from scissorhands.evaluation.evaluate import outputs
 from scissorhands.evaluation.reference_models import Teacher
-from scissorhands.methods.descent import Training
+from scissorhands.methods.training import Training
 from scissorhands.metrics import CALLS, verdict
 from scissorhands.randomness import generator
 from scissorhands.tasks.classification.models import create

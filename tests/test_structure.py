@@ -33,7 +33,7 @@ def breaches(files: list[Path], forbidden: tuple[str, ...]) -> list[str]:
 
 
 def inside(folder: str) -> list[Path]:
-    found = [path for path in FILES if path.is_relative_to(PACKAGE / folder)]
+    found = [path for path in FILES if path.is_relative_to(PACKAGE / folder) or path == PACKAGE / f"{folder}.py"]
     assert found
     return found
 
@@ -41,7 +41,7 @@ def inside(folder: str) -> list[Path]:
 BASE = ("errors", "settings", "randomness", "files", "plugins", "cost")
 # Each room may import from the rooms after it, never from those before.
 ROOMS = (
-    ("cli",),
+    ("cli", "testing"),
     ("bench",),
     ("report",),
     ("runs",),

@@ -23,7 +23,7 @@ from .methods import (
     Scissorhands,
 )
 from .methods.damage import DamageWarning, GuessWarning
-from .methods.descent import Training
+from .methods.training import Training
 from .metrics import Verdict
 
 __version__ = version("scissorhands")

@@ -19,8 +19,8 @@ from scissorhands.cli.main import group
 from scissorhands.data.sources import KNOWN, Source
 from scissorhands.errors import DataError, ReadError, RunError, SettingError, WriteError
 from scissorhands.methods import METHODS
-from scissorhands.methods.descent import Training
 from scissorhands.methods.parameters import select
+from scissorhands.methods.training import Training
 from scissorhands.tasks.classification.huggingface import HuggingFaceClassifier
 from scissorhands.tasks.classification.networks import NETWORKS
 

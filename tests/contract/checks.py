@@ -1,11 +1,10 @@
-"""What every method promises, as functions that raise where a method breaks its promise.
+"""What the methods of the table promise beyond `scissorhands.testing`, as functions that raise where one does not.
 
 They are run over the table of methods, where each must hold, and over broken methods, where the right one must fail.
 """
 
-import copy
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import fields, replace
 from itertools import accumulate
 from typing import Any
@@ -16,12 +15,10 @@ from torch.profiler import ProfilerActivity, profile
 
 import scissorhands as sh
 from scissorhands.data.labels import Relabelled
+from scissorhands.testing import Build, quick, same, scrubbed
 
-Build = Callable[[], nn.Module]
 Settings = dict[str, Any]
 
-# Enough work for a small problem to notice, in little time.
-QUICK: Settings = {"epochs": 2, "lr": 0.05, "batch_size": 16, "samples": 20}
 # For every setting of any method, a value that must make a difference.
 OTHER: Settings = {
     "batch_size": 4,
@@ -50,71 +47,6 @@ OTHER: Settings = {
 }
 # How often a method looks at every record to forget and to retain: so many times before, and so many in each epoch.
 Walk = tuple[tuple[int, int], tuple[int, int]]
-
-
-def quick(kind: type[sh.Method], **changes: Any) -> sh.Method:
-    """The method with little work to do; of the quick settings it takes those that it has."""
-    known = {f.name for f in fields(kind)}
-    return kind.make({k: v for k, v in {**QUICK, **changes}.items() if k in known or k in changes})
-
-
-def scrubbed(method: sh.Method, model: nn.Module, problem: sh.Problem) -> dict[str, Tensor]:
-    """The state of the model after the method."""
-    method.scrub(model, problem)
-    return {name: value.clone() for name, value in model.state_dict().items()}
-
-
-def same(a: Mapping[str, Tensor], b: Mapping[str, Tensor]) -> bool:
-    """Whether two states are the same to the bit."""
-    return a.keys() == b.keys() and all(torch.equal(a[name], b[name]) for name in a)
-
-
-def changes_the_model_and_keeps_its_form(kind: type[sh.Method], build: Build, problem: sh.Problem) -> None:
-    model = build()
-    before = {name: value.clone() for name, value in model.state_dict().items()}
-    identities = [id(p) for p in model.parameters()]
-    after = scrubbed(quick(kind), model, problem)
-    assert list(after) == list(before)
-    assert [id(p) for p in model.parameters()] == identities, "parameters were replaced, not changed in place"
-    assert all(after[k].shape == before[k].shape and after[k].dtype == before[k].dtype for k in before)
-    assert all(torch.isfinite(value).all() for value in after.values())
-    assert not any(torch.equal(after[k], before[k]) for k in before if k.endswith("weight")), "a weight did not change"
-
-
-def is_decided_by_the_seed(kind: type[sh.Method], build: Build, problem: sh.Problem) -> None:
-    def state(seed: int, world: int) -> dict[str, Tensor]:
-        model = build()
-        torch.manual_seed(world)  # the global generator is nobody's business
-        return scrubbed(quick(kind), model, replace(problem, seed=seed))
-
-    first, again, other = state(0, world=1), state(0, world=2), state(1, world=1)
-    assert same(first, again)
-    assert not same(first, other)
-
-
-def leaves_the_global_generator(kind: type[sh.Method], build: Build, problem: sh.Problem) -> None:
-    model = build()
-    state = torch.random.get_rng_state()
-    quick(kind).scrub(model, problem)
-    assert torch.equal(state, torch.random.get_rng_state())
-
-
-def leaves_mode_gradients_and_switches(kind: type[sh.Method], build: Build, problem: sh.Problem) -> None:
-    for training in (True, False):
-        model = build().train(training)
-        quick(kind).scrub(model, problem)
-        assert all(module.training is training for module in model.modules())
-        assert all(p.grad is None for p in model.parameters())
-        assert all(p.requires_grad for p in model.parameters())
-
-
-def leaves_frozen_weights(kind: type[sh.Method], build: Build, problem: sh.Problem) -> None:
-    for frozen in [name for name, _ in build().named_parameters()]:
-        model = build()
-        model.get_parameter(frozen).requires_grad_(False)
-        before = model.get_parameter(frozen).clone()
-        after = scrubbed(quick(kind, weight_decay=0.1) if has(kind, "weight_decay") else quick(kind), model, problem)
-        assert torch.equal(after[frozen], before), f"{frozen} was frozen, and changed"
 
 
 def walks_the_data_as_it_says(
@@ -209,23 +141,6 @@ def stays_within_its_memory(kind: type[sh.Method], copies: int, **changes: Any) 
     in_use = list(accumulate(event.nbytes() for event in sorted(events, key=lambda event: event.start_ns())))
     used = max(in_use) / sum(p.numel() * p.element_size() for p in model.parameters())
     assert used <= copies, f"{used:.1f} copies of the model were in use besides it, where {copies} are stated"
-
-
-def tells_its_steps(kind: type[sh.Method], build: Build, problem: sh.Problem) -> None:
-    events: list[Mapping[str, Any]] = []
-    quick(kind).scrub(build(), problem, lambda event: events.append(copy.deepcopy(event)))
-    steps = [event for event in events if "steps" in event]
-    assert [event["step"] for event in steps] == list(range(1, len(steps) + 1))
-    assert len(steps) == steps[-1]["steps"]
-
-
-def takes_a_single_record(kind: type[sh.Method], build: Build, problem: sh.Problem) -> None:
-    for one in (
-        replace(problem, forget=replace(problem.forget, ids=problem.forget.ids[:1])),
-        replace(problem, retain=replace(problem.retain, ids=problem.retain.ids[:1])),
-    ):
-        after = scrubbed(quick(kind), build(), one)
-        assert all(torch.isfinite(value).all() for value in after.values())
 
 
 def has(kind: type[sh.Method], setting: str) -> bool:

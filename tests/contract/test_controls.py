@@ -11,14 +11,15 @@ from torch import Tensor, nn
 
 import scissorhands as sh
 from contract import checks
-from contract.checks import Build
+from scissorhands import testing
 from scissorhands.data.problem import Log, ignore
-from scissorhands.methods.descent import descend, optimizer
+from scissorhands.methods import Descent
 from scissorhands.methods.modes import training
 from scissorhands.methods.parameters import trainable
-from scissorhands.methods.saliency import gradient, gradients, top_share
+from scissorhands.methods.saliency import gradient_saliency, gradients, top_share
 from scissorhands.randomness import seeded
 from scissorhands.settings import at_least_one, below_one, count, non_negative, positive, setting
+from scissorhands.testing import Build
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -32,7 +33,10 @@ class Sound(sh.Method):
     weight_decay: float = setting(5e-4, non_negative, "decay")
 
     def scrub(self, model: nn.Module, problem: sh.Problem, log: Log = ignore) -> None:
-        descend(model, problem, problem.retain, phase="sound", log=log, **self.to_dict())
+        descent = Descent(model, problem, self, "sound", log)
+        for _ in descent.epochs(self.epochs):
+            for batch in descent.batches(problem.retain):
+                descent.step(descent.gradient(batch))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -105,7 +109,9 @@ class TouchesFrozenWeights(Sound):
 @dataclass(frozen=True, kw_only=True)
 class TakesTheFirstBatchAgainAndAgain(Sound):
     def scrub(self, model: nn.Module, problem: sh.Problem, log: Log = ignore) -> None:
-        step = optimizer(trainable(model).values(), lr=self.lr, momentum=self.momentum, weight_decay=self.weight_decay)
+        step = torch.optim.SGD(
+            trainable(model).values(), lr=self.lr, momentum=self.momentum, weight_decay=self.weight_decay
+        )
         for epoch in range(self.epochs):
             for _ in range(problem.steps(problem.retain, self.batch_size)):
                 with training(model), seeded(problem.seed, epoch):
@@ -144,19 +150,39 @@ class NeedsTwoRecords(Sound):
             next(model.parameters()).add_(0 * spread / (len(problem.forget) - 1))
 
 
+@dataclass(frozen=True, kw_only=True)
+class ChangesASetting(Sound):
+    def to_dict(self) -> dict[str, Any]:
+        return {**super().to_dict(), "epochs": self.epochs + 1}
+
+
+@dataclass(frozen=True, kw_only=True)
+class CountsForItself(Sound):
+    """Keeps a count of its own, which a run that goes on does not have."""
+
+    def scrub(self, model: nn.Module, problem: sh.Problem, log: Log = ignore) -> None:
+        descent, steps = Descent(model, problem, self, "counting", log), 0
+        for _ in descent.epochs(self.epochs):
+            for batch in descent.batches(problem.retain):
+                steps += 1
+                descent.step([g / steps for g in descent.gradient(batch)])
+
+
 CAUGHT: list[tuple[type[sh.Method], Callable[..., None]]] = [
-    (DoesNothing, checks.changes_the_model_and_keeps_its_form),
-    (TrainsACopy, checks.changes_the_model_and_keeps_its_form),
-    (ReplacesParameters, checks.changes_the_model_and_keeps_its_form),
-    (DrawsUnseeded, checks.is_decided_by_the_seed),
-    (IgnoresTheSeed, checks.is_decided_by_the_seed),
-    (SeedsTheWorld, checks.leaves_the_global_generator),
-    (ForgetsTheMode, checks.leaves_mode_gradients_and_switches),
-    (LeavesGradients, checks.leaves_mode_gradients_and_switches),
-    (TouchesFrozenWeights, checks.leaves_frozen_weights),
+    (DoesNothing, testing.changes_the_model_and_keeps_its_form),
+    (TrainsACopy, testing.changes_the_model_and_keeps_its_form),
+    (ReplacesParameters, testing.changes_the_model_and_keeps_its_form),
+    (DrawsUnseeded, testing.is_decided_by_the_seed),
+    (IgnoresTheSeed, testing.is_decided_by_the_seed),
+    (SeedsTheWorld, testing.leaves_the_global_generator),
+    (ForgetsTheMode, testing.leaves_mode_gradients_and_switches),
+    (LeavesGradients, testing.leaves_mode_gradients_and_switches),
+    (TouchesFrozenWeights, testing.leaves_frozen_weights),
     (IgnoresASetting, checks.heeds_every_setting),
-    (CountsStepsWrong, checks.tells_its_steps),
-    (NeedsTwoRecords, checks.takes_a_single_record),
+    (CountsStepsWrong, testing.tells_its_steps),
+    (NeedsTwoRecords, testing.takes_a_single_record),
+    (ChangesASetting, testing.keeps_its_settings_in_toml),
+    (CountsForItself, testing.resumes_to_the_same_bits),
 ]
 
 
@@ -191,8 +217,10 @@ class MasksTheGradientOnly(sh.SalUn):
 
     def scrub(self, model: nn.Module, problem: sh.Problem, log: Log = ignore) -> None:
         parameters = trainable(model)
-        mask = dict(top_share(gradient(model, problem, parameters, problem.forget, self.batch_size), self.salient))
-        step = optimizer(parameters.values(), lr=self.lr, momentum=self.momentum, weight_decay=self.weight_decay)
+        mask = dict(
+            top_share(gradient_saliency(model, problem, parameters, problem.forget, self.batch_size), self.salient)
+        )
+        step = torch.optim.SGD(parameters.values(), lr=self.lr, momentum=self.momentum, weight_decay=self.weight_decay)
         for batch in problem.batches(problem.retain, self.batch_size):
             for name, g in zip(parameters, gradients(problem.loss(model, batch), parameters), strict=True):
                 parameters[name].grad = g * mask[name]
@@ -205,14 +233,13 @@ class NeverUsesItsMask(sh.SalUn):
     paper: ClassVar[str] = ""
 
     def scrub(self, model: nn.Module, problem: sh.Problem, log: Log = ignore) -> None:
-        rest = {k: v for k, v in self.to_dict().items() if k not in ("salient", "order")}
-        descend(model, problem, problem.retain, phase="unmasked", **rest)
+        Sound(epochs=self.epochs, lr=self.lr, batch_size=self.batch_size).scrub(model, problem, log)
 
 
 @pytest.mark.parametrize("broken", [MasksTheGradientOnly, NeverUsesItsMask])
 def test_a_mask_that_does_not_hold_is_caught(broken: type[sh.Method], build: Build, problem: sh.Problem) -> None:
     model = build()
-    scores = gradient(model, problem, trainable(model), problem.forget, 16)
+    scores = gradient_saliency(model, problem, trainable(model), problem.forget, 16)
     with pytest.raises(AssertionError, match="outside the mask"):
         checks.keeps_what_its_mask_leaves_out(broken, build, problem, dict(top_share(scores, 0.5)))
 
@@ -236,6 +263,6 @@ def test_no_check_is_without_a_control() -> None:
     controlled = {check.__name__ for _, check in CAUGHT}
     alone: set[Any] = {"walks_the_data_as_it_says", "keeps_forget_data_out_of_running_statistics"}
     alone |= {"keeps_what_its_mask_leaves_out", "stays_within_its_memory"}
-    helpers = {"quick", "scrubbed", "same", "has"}
     everything = {n for n, f in vars(checks).items() if callable(f) and getattr(f, "__module__", "") == checks.__name__}
-    assert {n for n in everything if not isinstance(getattr(checks, n), type)} == controlled | alone | helpers
+    own = {n for n in everything if not isinstance(getattr(checks, n), type)}
+    assert own | {check.__name__ for check in testing.CHECKS.values()} == controlled | alone | {"has"}

@@ -7,7 +7,6 @@ import numpy as np
 import pytest
 import torch
 from PIL import Image
-from torch import Tensor
 from torch.utils.data import Dataset, IterableDataset, TensorDataset
 
 from scissorhands.data.records import Foreign, Joined, Part, Stored, as_records, same
@@ -252,7 +251,7 @@ def test_a_part_has_the_labels_of_its_ids() -> None:
 @pytest.mark.parametrize(("size", "sizes"), [(1, [1, 1, 1, 1, 1]), (2, [2, 2, 1]), (5, [5]), (99, [5])])
 def test_the_batches_of_a_part_are_one_pass_in_order(size: int, sizes: list[int]) -> None:
     records, ids = stored(), torch.tensor([5, 3, 0, 1, 2])
-    batches: list[tuple[Tensor, Tensor]] = list(Part(records, ids).batches(size))
+    batches = list(Part(records, ids).batches(size))
     assert [len(labels) for _, labels in batches] == sizes
     assert torch.equal(torch.cat([inputs for inputs, _ in batches]), records.inputs[ids])
     assert torch.equal(torch.cat([labels for _, labels in batches]), records.labels[ids])

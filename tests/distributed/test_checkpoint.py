@@ -30,7 +30,8 @@ from scissorhands.distributed import local_state
 from scissorhands.distributed.checkpoint import ABOUT, Loop, Progress
 from scissorhands.errors import RunError, StoppedError
 from scissorhands.methods import METHODS
-from scissorhands.methods.descent import Descent, descend
+from scissorhands.methods.descent import Optimizer
+from scissorhands.methods.training import Training
 from scissorhands.runs import Journal
 from scissorhands.settings import count, setting
 
@@ -89,20 +90,14 @@ class Twice(sh.Method):
     epochs: int = setting(2, count, "passes")
 
     def scrub(self, model: nn.Module, problem: sh.Problem, log: Log = ignore) -> None:
-        rest: dict[str, Any] = {
-            "epochs": self.epochs,
-            "batch_size": 8,
-            "momentum": 0.9,
-            "weight_decay": 5e-4,
-            "log": log,
-        }
-        descend(model, problem, problem.forget, phase="first", lr=0.01, **rest)
+        slow = Training(epochs=self.epochs, lr=0.01, schedule="constant", batch_size=8)
+        slow.fit(model, problem, log, part=problem.forget, phase="first")
         with torch.no_grad():
             size = max(float(p.abs().max()) for p in model.parameters())
             for parameter in model.parameters():
                 parameter.mul_(1 - 0.01 * size)
         log({"phase": "between", "size": size})
-        descend(model, problem, problem.retain, phase="second", lr=0.1 / size, schedule="cosine", **rest)
+        replace(slow, lr=0.1 / size, schedule="cosine").fit(model, problem, log, phase="second")
         log({"phase": "after"})
 
 
@@ -285,7 +280,7 @@ def test_without_the_state_of_the_generator_it_ends_differently(
 
 def test_without_momentum_it_ends_differently(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert not control(
-        EVERY["finetune"], tmp_path, lambda: monkeypatch.setattr(Descent, "load", lambda self, kept: None)
+        EVERY["finetune"], tmp_path, lambda: monkeypatch.setattr(Optimizer, "load", lambda self, kept: None)
     )
 
 
@@ -563,11 +558,10 @@ def test_a_signal_before_the_first_loop_stops_at_once(
 def test_a_signal_after_a_loop_that_ended_early_is_heard(tmp_path: Path) -> None:
     how_far = Progress(tmp_path, 1e9)
     problem = replace(PROBLEM, progress=how_far)
-    rest: dict[str, Any] = {"epochs": 3, "lr": 0.01, "batch_size": 8, "momentum": 0.9, "weight_decay": 0.0}
 
     def work() -> None:
         with how_far.listening():
-            descend(network(), problem, problem.retain, phase="early", until=lambda: True, **rest)
+            Training(epochs=3, lr=0.01, batch_size=8).fit(network(), problem, phase="early", until=lambda: True)
             os.kill(os.getpid(), signal.SIGTERM)
 
     with pytest.raises((StoppedError, SystemExit)):

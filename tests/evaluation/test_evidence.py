@@ -34,7 +34,7 @@ from scissorhands.evaluation.evidence import (
 from scissorhands.evaluation.exam import Evaluation, Exam
 from scissorhands.evaluation.reference_models import Teacher
 from scissorhands.files import cache as private_cache
-from scissorhands.methods.descent import Training
+from scissorhands.methods.training import Training
 from scissorhands.metrics import METRICS, Outputs
 from scissorhands.runs import Result
 

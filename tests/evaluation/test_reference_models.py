@@ -22,7 +22,7 @@ from scissorhands.errors import FailedError
 from scissorhands.evaluation import reference_models as teacher
 from scissorhands.evaluation.reference_models import Teacher
 from scissorhands.files import cache as private_cache
-from scissorhands.methods.descent import Training
+from scissorhands.methods.training import Training
 
 TRAINING = Training(epochs=2, lr=0.05, batch_size=8)
 

@@ -13,7 +13,7 @@ from safetensors.torch import save_file
 from torch import Tensor
 
 from helpers.commands import cli
-from scissorhands.distributed import exit_process, own_share, process_group, rank
+from scissorhands.distributed import Batch, exit_process, process_group, rank
 from scissorhands.tasks.diffusion.denoising import Denoising
 
 COUNTS = (8, 5, 2, 1)
@@ -25,8 +25,8 @@ def noises() -> dict[str, Tensor]:
     found: dict[str, Tensor] = {}
     for count in COUNTS:
         torch.manual_seed(100 * rank() + count)  # what the others draw from must not matter
-        own = torch.zeros(count, 4, 3, 3)[own_share(count)]
-        noise, times = denoising.drawn((own, torch.zeros(len(own), dtype=torch.int64)))
+        batch = Batch.of(torch.zeros(count, 4, 3, 3), torch.zeros(count, dtype=torch.int64))
+        noise, times = denoising.drawn(batch)
         found |= {f"noise {count}": noise.clone(), f"times {count}": times.clone()}
     return found
 

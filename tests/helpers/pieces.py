@@ -20,7 +20,7 @@ from scissorhands import distributed
 from scissorhands.distributed import full, local, rank, shard, total, world_size
 from scissorhands.distributed.batchnorm import normalize_over_all
 from scissorhands.errors import DataError, ModelError, StoppedError
-from scissorhands.methods.descent import Descent
+from scissorhands.methods.descent import Optimizer
 from scissorhands.methods.modes import still_statistics, training
 from scissorhands.methods.parameters import trainable
 from scissorhands.methods.saliency import gradients, top_share
@@ -377,9 +377,9 @@ def each_holds_its_share_of_weights_and_momentum() -> None:
 
     model, problem = shard(made(), CPU), many.PROBLEMS["plain"]()
     parameters = trainable(model)
-    descent = Descent(parameters.values(), lr=0.1, momentum=0.9, weight_decay=0.0)
+    descent = Optimizer(parameters.values(), lr=0.1, momentum=0.9, weight_decay=0.0)
     for batch in problem.batches(problem.retain, 7, "memory"):
-        descent.step(gradients(problem.loss(model, batch), parameters))
+        descent.step(gradients(problem.loss(model, batch), parameters), 0.1)
     full = sum(p.numel() * p.element_size() for p in made().parameters())
     weights = sum(local(p).untyped_storage().nbytes() for p in model.parameters())
     momentum = sum(value.untyped_storage().nbytes() for value in descent.state().values())

@@ -12,9 +12,11 @@ from torch.utils.data import TensorDataset
 import scissorhands as sh
 from scissorhands.data.labels import Relabelled, random_labels
 from scissorhands.data.problem import cross_entropy
-from scissorhands.data.records import Batch, Part, Stored
+from scissorhands.data.records import Fetched, Part, Stored
+from scissorhands.distributed import Batch
 from scissorhands.errors import ModelError
-from scissorhands.methods.boundary import head_of, nearest_wrong, widened
+from scissorhands.methods.boundary import nearest_wrong
+from scissorhands.methods.heads import head_of, widened
 from scissorhands.methods.saliency import mean_gradient
 
 PLAIN: dict[str, Any] = {"momentum": 0.0, "weight_decay": 0.0, "batch_size": 1000}
@@ -84,12 +86,12 @@ def test_influence_is_the_exact_newton_step_of_a_linear_model() -> None:
     targets = inputs @ true + residuals
 
     class Regression(Stored):
-        def fetch(self, ids: Tensor) -> Batch:
+        def fetch(self, ids: Tensor) -> Fetched:
             return self.inputs[ids], ids
 
     def loss(model: nn.Module, batch: Batch) -> Tensor:
-        prediction: Tensor = model(batch[0])[:, 0]
-        return 0.5 * ((prediction - targets[batch[1]]) ** 2).mean()
+        prediction: Tensor = model(batch.inputs)[:, 0]
+        return 0.5 * ((prediction - targets[batch.labels]) ** 2).mean()
 
     records = Regression(inputs, torch.zeros(60, dtype=torch.int64))
     forget = torch.tensor([0, 1, 2, 7])
@@ -129,12 +131,12 @@ def test_the_nearest_wrong_class_is_the_one_behind_the_nearest_boundary() -> Non
         model.bias.copy_(torch.tensor([-1.0, 0.0, -1.0]))
     inputs, labels = torch.tensor([[-0.5], [0.5], [-3.0], [3.0]]), torch.tensor([1, 1, 0, 2])
     part = Part(Stored(inputs, labels), torch.arange(4))
-    found = nearest_wrong(model, sh.Problem(part, part), (inputs, labels), 0.1)
+    found = nearest_wrong(model, sh.Problem(part, part), Batch.of(inputs, labels), 0.1)
     assert found.tolist() == [0, 2, 1, 1]
 
 
 def test_boundary_shrink_steps_towards_the_nearest_wrong_class(linear: nn.Module, exact: sh.Problem) -> None:
-    whole = exact.forget.records.fetch(exact.forget.ids)
+    whole = Batch.of(*exact.forget.records.fetch(exact.forget.ids))
     nearest = exact.forget.records.labels.clone()
     nearest[exact.forget.ids] = nearest_wrong(linear, exact, whole, 0.1)
     expected = step(linear, exact, replace(exact.forget, records=Relabelled(exact.forget.records, nearest)), -0.1)
@@ -148,7 +150,7 @@ def test_boundary_expand_removes_its_class_again(build: Callable[[], nn.Module],
     *_, head = head_of(model, torch.zeros(1, 1, 4, 4))
     seen: list[int] = []
     problem = replace(problem, watch=False)
-    watched = replace(problem, loss=lambda m, b: seen.append(int(b[1].unique())) or cross_entropy(m, b))  # type: ignore[func-returns-value]
+    watched = replace(problem, loss=lambda m, b: seen.append(int(b.labels.unique())) or cross_entropy(m, b))  # type: ignore[func-returns-value]
     sh.BoundaryExpand(epochs=2, lr=0.05, batch_size=4).scrub(model, watched)
     assert set(seen) == {3}  # the class that does not exist
     assert {name: p.shape for name, p in model.named_parameters()} == shapes
@@ -168,7 +170,7 @@ def test_boundary_expand_equals_a_step_of_the_wider_model(linear: nn.Module, exa
 
 def test_the_mask_of_salun_equals_a_direct_computation(linear: nn.Module, exact: sh.Problem) -> None:
     inputs, labels = exact.forget.records.fetch(exact.forget.ids)
-    cross_entropy(linear, (inputs, labels)).backward()
+    cross_entropy(linear, Batch.of(inputs, labels)).backward()
     scores = torch.cat([p.grad.abs().reshape(-1) for p in linear.parameters() if p.grad is not None])
     top = set(scores.topk(round(0.3 * len(scores))).indices.tolist())
     linear.zero_grad()

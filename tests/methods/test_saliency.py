@@ -10,17 +10,18 @@ from torch import Tensor, nn
 
 import scissorhands as sh
 from scissorhands.data.problem import cross_entropy
-from scissorhands.data.records import Batch, Part
+from scissorhands.data.records import Part
+from scissorhands.distributed import Batch
 from scissorhands.errors import ModelError
 from scissorhands.methods.saliency import SALIENCY, connection, top_share
 
 
 def double(model: nn.Module, batch: Batch) -> Tensor:
-    return cross_entropy(model, (batch[0].double(), batch[1]))
+    return cross_entropy(model, replace(batch, inputs=batch.inputs.double()))
 
 
 def mean_loss(model: nn.Module, part: Part) -> float:
-    return double(model, part.records.fetch(part.ids)).item()
+    return double(model, Batch.of(*part.records.fetch(part.ids))).item()
 
 
 def test_connection_sensitivity_equals_finite_differences(mlp: nn.Module, problem: sh.Problem) -> None:
@@ -56,7 +57,7 @@ def test_fisher_is_the_mean_of_squared_gradients(mlp: nn.Module, problem: sh.Pro
     expected = {name: torch.zeros_like(p) for name, p in parameters.items()}
     for i in problem.forget.ids:
         mlp.zero_grad()
-        double(mlp, problem.forget.records.fetch(i[None])).backward()
+        double(mlp, Batch.of(*problem.forget.records.fetch(i[None]))).backward()
         for name, parameter in parameters.items():
             assert parameter.grad is not None
             expected[name] += parameter.grad**2 / len(problem.forget)

@@ -11,7 +11,7 @@ from torch import nn
 import scissorhands as sh
 from scissorhands.data.records import Part, Stored
 from scissorhands.evaluation.exam import Evaluation
-from scissorhands.methods.descent import Training
+from scissorhands.methods.training import Training
 from scissorhands.metrics import CALLS
 from scissorhands.tasks.classification.networks import Normalize, small
 

@@ -23,7 +23,7 @@ from scissorhands.data.split import held_out, split
 from scissorhands.errors import DataError, FailedError, ModelError, NoReferenceError, RunError, SettingError
 from scissorhands.evaluation.evaluate import Scores, evaluate
 from scissorhands.methods import METHODS, Method
-from scissorhands.methods.descent import Training
+from scissorhands.methods.training import Training
 from scissorhands.metrics import GAP_OVER
 from scissorhands.runs import Result, Run, jobs
 from scissorhands.runs.jobs import Place, Request, Subject

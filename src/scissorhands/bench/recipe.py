@@ -11,7 +11,7 @@ from ..data.sources import Source
 from ..errors import DataError, SettingError, did_you_mean, given
 from ..files import read_toml
 from ..methods import Method, find
-from ..methods.descent import Training
+from ..methods.training import Training
 from ..metrics import LEVELS
 from ..settings import MOST
 

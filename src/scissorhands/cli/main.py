@@ -36,8 +36,8 @@ from ..errors import RunError, ScissorhandsError, did_you_mean
 from ..evaluation.exam import Evaluation, discard_shadows
 from ..methods import METHODS, find
 from ..methods.damage import advice
-from ..methods.descent import Training
 from ..methods.precision import PRECISIONS
+from ..methods.training import Training
 from ..metrics import LEVELS, METRICS
 from ..report import page as report
 from ..report import table

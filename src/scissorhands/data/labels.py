@@ -7,7 +7,7 @@ import torch
 from torch import Tensor
 
 from ..randomness import generator
-from .records import Batch, Columns, Part, Records
+from .records import Columns, Fetched, Part, Records
 
 
 class Relabelled(Records):
@@ -25,7 +25,7 @@ class Relabelled(Records):
     def columns(self) -> Columns:
         return self.records.columns
 
-    def fetch(self, ids: Tensor) -> Batch:
+    def fetch(self, ids: Tensor) -> Fetched:
         return self.records.fetch(ids)[0], self._labels[ids]
 
     @cached_property

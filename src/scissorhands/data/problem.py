@@ -9,10 +9,10 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from ..distributed import fetch_share, mean_over_ranks, own_share
+from ..distributed import Batch, fetch_share, mean_over_ranks, own_share
 from ..distributed.checkpoint import Progress
 from ..randomness import generator
-from .records import Augment, Batch, Part
+from .records import Augment, Part
 
 Loss = Callable[[nn.Module, Batch], Tensor]
 Log = Callable[[Mapping[str, Any]], None]
@@ -77,19 +77,19 @@ class Problem:
         shuffled = part.ids[torch.randperm(len(part), generator=generator(self.seed, "shuffle", *purpose))]
         draw = generator(self.seed, "augment", *purpose)
         for ids in shuffled.split(_sizes(len(part), size)):
-            inputs, labels = fetch_share(part.records.fetch, ids)
-            yield (self._augmented(inputs, len(ids), draw) if self.augment else inputs), labels
+            batch = fetch_share(part.records.fetch, ids)
+            yield replace(batch, inputs=self._augmented(batch, draw)) if self.augment else batch
 
-    def _augmented(self, inputs: Tensor, count: int, draw: torch.Generator) -> Tensor:
-        """This process's records of a batch, augmented by the random numbers that they get with one process."""
+    def _augmented(self, batch: Batch, draw: torch.Generator) -> Tensor:
+        """Augment this process's records by the random numbers that they get with one process."""
         assert self.augment
-        own = own_share(count)
-        if own == slice(0, count):
-            return self.augment(inputs, draw)
-        batch = inputs.new_zeros(count, *inputs.shape[1:])
-        batch[own] = inputs[: own.stop - own.start]
-        changed = self.augment(batch, draw)[own]
-        return changed if len(changed) else inputs
+        if batch.count == batch.total:
+            return self.augment(batch.inputs, draw)
+        own = own_share(batch.total)
+        everything = batch.inputs.new_zeros(batch.total, *batch.inputs.shape[1:])
+        everything[own] = batch.inputs[: batch.count]
+        changed = self.augment(everything, draw)[own]
+        return changed if len(changed) else batch.inputs
 
     def steps(self, part: Part, size: int) -> int:
         """How many batches one pass has."""

@@ -12,10 +12,10 @@ import torch
 from torch import Tensor
 from torch.utils.data import Dataset, IterableDataset, default_collate
 
-from ..distributed import fetch_share
+from ..distributed import Batch, fetch_share
 from ..errors import DataError, did_you_mean, listed
 
-Batch = tuple[Tensor, Tensor]
+Fetched = tuple[Tensor, Tensor]  # inputs and labels
 Augment = Callable[[Tensor, torch.Generator], Tensor]
 Array = np.ndarray[Any, Any]
 Columns = Mapping[str, Callable[[], Array]]
@@ -38,7 +38,7 @@ class Records(ABC):
         """The label of every record, as whole numbers from 0."""
 
     @abstractmethod
-    def fetch(self, ids: Tensor) -> Batch:
+    def fetch(self, ids: Tensor) -> Fetched:
         """The inputs and labels of these records."""
 
     @property
@@ -100,7 +100,7 @@ class Stored(Records):
     def columns(self) -> Columns:
         return {**super().columns, **self._columns}
 
-    def fetch(self, ids: Tensor) -> Batch:
+    def fetch(self, ids: Tensor) -> Fetched:
         return self.inputs[ids], self.labels[ids]
 
 
@@ -130,7 +130,7 @@ class Foreign(Records):
             raise DataError(f"record {index} has the label {label.tolist()}, which is not a whole number from 0.")
         return label.to(torch.int64)
 
-    def fetch(self, ids: Tensor) -> Batch:
+    def fetch(self, ids: Tensor) -> Fetched:
         inputs = [self.dataset[int(i)][0] for i in ids]
         try:
             batch = default_collate(inputs)
@@ -154,7 +154,7 @@ class Joined(Records):
     def labels(self) -> Tensor:
         return torch.cat([part.labels for part in self.parts])
 
-    def fetch(self, ids: Tensor) -> Batch:
+    def fetch(self, ids: Tensor) -> Fetched:
         inputs: Tensor | None = None
         for part, start, end in zip(self.parts, self._starts, self._starts[1:], strict=False):
             here = (ids >= start) & (ids < end)

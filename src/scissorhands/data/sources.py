@@ -26,7 +26,7 @@ from ..settings import Rule, Settings, non_negative, setting, text
 from .columns import class_names, image_column, label_column, label_numbers, readers
 from .folders import Splits, splits
 from .images import LARGEST, augmentation, decode, refusing_bombs
-from .records import Augment, Batch, Columns, Records, Stored
+from .records import Augment, Columns, Fetched, Records, Stored
 
 _side = Rule(f"a whole number from 0 to {LARGEST}", lambda x: 0 <= x <= LARGEST)
 
@@ -256,7 +256,7 @@ class Streamed(Records):
                         encoded = files.read_bytes(Path(path.as_py()))
                 yield encoded or b""
 
-    def fetch(self, ids: Tensor) -> Batch:
+    def fetch(self, ids: Tensor) -> Fetched:
         _require_room(len(ids), self.shape)
         rows = self.table[ids.tolist()][self.image]
         channels, height, width = self.shape

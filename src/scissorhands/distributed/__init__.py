@@ -1,6 +1,6 @@
 """Many processes, as `torchrun` starts them: the only importer of torch.distributed."""
 
-from .batches import counted, fetch_share, gather_rows, marked, mean_over_ranks, own_share, standing_in
+from .batches import Batch, fetch_share, gather_rows, is_padding, mean_over_ranks, own_share
 from .processes import (
     any_rank,
     barrier,
@@ -36,12 +36,12 @@ from .sharding import (
 from .weights import load_weights, save_weights
 
 __all__ = [
+    "Batch",
     "add_",
     "any_rank",
     "barrier",
     "broadcast",
     "copy_model",
-    "counted",
     "exclusive_sum",
     "exit_process",
     "fetch_share",
@@ -49,12 +49,12 @@ __all__ = [
     "full_module",
     "gather_rows",
     "gradients",
+    "is_padding",
     "is_sharded",
     "like_parameter",
     "load_weights",
     "local",
     "local_state",
-    "marked",
     "materialize",
     "mean_over_ranks",
     "meta_device",
@@ -68,7 +68,6 @@ __all__ = [
     "save_weights",
     "shard",
     "shard_of",
-    "standing_in",
     "total",
     "under_torchrun",
     "unsharded",

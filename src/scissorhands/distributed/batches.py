@@ -1,6 +1,8 @@
 """A batch that is divided among the processes, and a loss over all of it."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextvars import ContextVar
+from dataclasses import dataclass
 from typing import Any
 
 import torch
@@ -9,7 +11,28 @@ from torch import Tensor, nn
 
 from .processes import rank, total, world_size
 
-_MARK = "stands_in_for_none"
+
+@dataclass(frozen=True)
+class Batch:
+    """Inputs and labels: this process's share of a batch of `total` records, of which `count` are here.
+
+    A process without a record must compute all the same, since the others wait for it, and few layers take an empty
+    batch. So it gets a record of another process, and its `count` is 0.
+    """
+
+    inputs: Tensor
+    labels: Tensor
+    count: int
+    total: int
+
+    @classmethod
+    def of(cls, inputs: Tensor, labels: Tensor) -> "Batch":
+        """Take this process's share of a batch that every process has."""
+        return fetch_share(lambda ids: (inputs[ids], labels[ids]), torch.arange(len(labels)))
+
+    def __iter__(self) -> Iterator[Tensor]:
+        yield self.inputs
+        yield self.labels
 
 
 def own_share(count: int) -> slice:
@@ -18,32 +41,14 @@ def own_share(count: int) -> slice:
     return slice(*bounds)
 
 
-def fetch_share(fetch: Callable[[Tensor], tuple[Tensor, Tensor]], ids: Tensor) -> tuple[Tensor, Tensor]:
-    """This process's share of a batch.
-
-    A process without a record must compute all the same, since the others wait for it, and few layers take an empty
-    batch. So it gets a record that is marked, and counts for nothing.
-    """
+def fetch_share(fetch: Callable[[Tensor], tuple[Tensor, Tensor]], ids: Tensor) -> Batch:
+    """Fetch this process's share of a batch."""
     own = ids[own_share(len(ids))]
-    if len(own):
-        return fetch(own)
-    inputs, labels = fetch(ids[:1])
-    return marked(inputs), labels
-
-
-def marked(inputs: Tensor) -> Tensor:
-    """Marks inputs that only stand in for none."""
-    setattr(inputs, _MARK, True)
-    return inputs
-
-
-def counted(batch: tuple[Tensor, Tensor]) -> int:
-    """How many records of a batch of this process count."""
-    return 0 if getattr(batch[0], _MARK, False) else len(batch[1])
+    return Batch(*fetch(own if len(own) else ids[:1]), len(own), len(ids))
 
 
 def gather_rows(values: Tensor, count: int) -> Tensor:
-    """The rows of all processes, each of which has those of its records, in the order of the `count` records."""
+    """Gather the rows of all processes, each of which has those of its records, in the order of the `count` records."""
     if world_size() == 1:
         return values
     most = -(-count // world_size())
@@ -55,49 +60,47 @@ def gather_rows(values: Tensor, count: int) -> Tensor:
     return torch.cat([rows[:size] for rows, size in zip(found, sizes, strict=True)])
 
 
+_CURRENT: ContextVar[Batch | None] = ContextVar("the batch whose loss is being computed", default=None)
+
+
+def is_padding() -> bool:
+    """Whether what is being computed is a loss on a record of another process, which counts for nothing here."""
+    batch = _CURRENT.get()
+    return batch is not None and batch.count == 0
+
+
 class _Mean(torch.autograd.Function):
     """The mean over all records, and the gradient of this process's share in it."""
 
     @staticmethod
-    def forward(ctx: Any, loss: Tensor, count: int) -> Tensor:
-        pair = torch.tensor([count, 0.0], dtype=torch.float64, device=loss.device)
-        if count:  # the mean over no records is not a number
-            pair[1] = count * loss.detach()
-        total(pair)
-        ctx.share = count * world_size() / float(pair[0])  # FSDP divides the sum of gradients by the world size
-        return (pair[1] / pair[0]).to(loss.dtype)
+    def forward(ctx: Any, loss: Tensor, batch: Batch) -> Tensor:
+        ctx.share = batch.count * world_size() / batch.total  # FSDP divides the sum of gradients by the world size
+        own = batch.count * loss.detach().double() if batch.count else torch.zeros_like(loss, dtype=torch.float64)
+        return (total(own) / batch.total).to(loss.dtype)
 
     @staticmethod
     def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor, None]:
         return gradient * ctx.share, None
 
 
-def mean_over_ranks(loss: Callable[[nn.Module, Any], Tensor]) -> Callable[[nn.Module, Any], Tensor]:
-    """The loss over the records of all processes, made of one that is a mean over those of this process."""
-    if world_size() == 1 or isinstance(loss, _OverAll):
+def mean_over_ranks(loss: Callable[[nn.Module, Batch], Tensor]) -> Callable[[nn.Module, Batch], Tensor]:
+    """Turn a loss that is a mean over this process's records into the mean over those of all processes."""
+    if world_size() == 1 or isinstance(loss, _MeanOverRanks):
         return loss
-    return _OverAll(loss)
+    return _MeanOverRanks(loss)
 
 
-def standing_in() -> bool:
-    """Whether what is being computed is a loss on a record that only stands in for none."""
-    return _OverAll.empty
-
-
-class _OverAll:
-    inside = False
-    empty = False
-
-    def __init__(self, loss: Callable[[nn.Module, Any], Tensor]) -> None:
+class _MeanOverRanks:
+    def __init__(self, loss: Callable[[nn.Module, Batch], Tensor]) -> None:
         self.loss = loss
 
-    def __call__(self, model: nn.Module, batch: tuple[Tensor, Tensor]) -> Tensor:
-        if _OverAll.inside:  # another loss was put around this one, and is the one that is taken over all
+    def __call__(self, model: nn.Module, batch: Batch) -> Tensor:
+        if _CURRENT.get() is not None:  # another loss was put around this one, and is the one that is averaged
             return self.loss(model, batch)
-        _OverAll.inside, _OverAll.empty = True, counted(batch) == 0
+        token = _CURRENT.set(batch)
         try:
             own = self.loss(model, batch)
         finally:
-            _OverAll.inside = _OverAll.empty = False
-        found: Tensor = _Mean.apply(own, counted(batch))  # type: ignore[no-untyped-call]
+            _CURRENT.reset(token)
+        found: Tensor = _Mean.apply(own, batch)  # type: ignore[no-untyped-call]
         return found

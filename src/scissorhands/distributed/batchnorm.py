@@ -9,7 +9,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn.modules.batchnorm import _BatchNorm
 
-from .batches import standing_in
+from .batches import is_padding
 from .processes import total
 
 
@@ -53,7 +53,7 @@ class _Normalize(torch.autograd.Function):
     def forward(ctx: Any, x: Tensor, weight: Tensor | None, bias: Tensor | None, eps: float) -> Any:
         over = [d for d in range(x.dim()) if d != 1]
         shape = [1, -1, *[1] * (x.dim() - 2)]
-        own = 0 if standing_in() else 1  # what a process without records computes with is not of the batch
+        own = 0 if is_padding() else 1  # what a process without records computes with is not of the batch
         count = total(torch.tensor(float(own * x.numel() // x.shape[1]), dtype=torch.float64, device=x.device))
         mean = total(own * x.sum(over)) / count.to(x.dtype)
         centered = x - mean.view(shape)

@@ -24,7 +24,6 @@ from safetensors import SafetensorError
 from safetensors.torch import save_file
 from torch import Tensor, nn
 
-from .. import randomness
 from ..errors import ReadError, RunError, StoppedError
 from ..files import read_json, read_metadata, read_tensors
 from .processes import barrier, on_rank_0, rank, total, world_size
@@ -170,7 +169,7 @@ class Progress:
 
 @dataclass
 class Loop:
-    """A loop over epochs and steps that can go on where it was. `memory` is what it must not lose besides the model."""
+    """A loop over epochs and steps that can go on where it was. `memory` and `random` are what it must not lose."""
 
     progress: Progress
     number: int
@@ -182,7 +181,7 @@ class Loop:
     done: int = 0
     finished: bool = False
     memory: dict[str, Tensor] = field(default_factory=dict)
-    _random: dict[str, Tensor] = field(default_factory=dict)
+    random: dict[str, Tensor] = field(default_factory=dict)
 
     def epochs(self, count: int) -> Iterator[int]:
         """The epochs that are left."""
@@ -201,8 +200,6 @@ class Loop:
         left = iter(batches)
         for _ in islice(left, self.within):
             pass
-        if self.within and self._random:
-            randomness.restore(self._random)
         for batch in left:
             yield batch
             self.within += 1
@@ -220,7 +217,7 @@ class Loop:
             "model": local_state(self.model),
             "steps": self.steps.state() if self.steps else {},
             "memory": self.memory,
-            "random": randomness.snapshot(),
+            "random": self.random,
         }
         return {f"{kind}/{name}": value for kind, named in kinds.items() for name, value in named.items()}
 
@@ -250,7 +247,7 @@ class Loop:
             self.steps.load(named["steps"])
         device = next(self.model.parameters()).device
         self.memory = {name: value.to(device) for name, value in named["memory"].items()}
-        self._random = named["random"]
+        self.random = named["random"]
         self.epoch, self.within, self.done = int(about["epoch"]), int(about["within"]), int(about["done"])
         self.finished = bool(about["finished"])
 

@@ -12,8 +12,8 @@ from ..data.records import Part, same
 from ..data.split import Split
 from ..distributed import rank
 from ..errors import NoReferenceError, ScissorhandsError
-from ..methods.descent import Training
 from ..methods.method import Method
+from ..methods.training import Training
 from ..metrics import GAP_OVER, METRICS, Evidence, Verdict, accuracy, avg_gap, verdict
 from .evidence import due, gather, wanted
 from .exam import Evaluation, Exam, discard_shadows

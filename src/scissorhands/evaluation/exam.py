@@ -12,11 +12,11 @@ from ..data.split import Split
 from ..distributed import copy_model
 from ..errors import SettingError
 from ..files import cache
-from ..methods.descent import Training
 from ..methods.method import Method
 from ..methods.modes import training
 from ..methods.parameters import trainable
 from ..methods.saliency import gradients
+from ..methods.training import Training
 from ..randomness import key, seeded
 from ..settings import Settings, at_least_one, at_least_two, setting
 from .predict import predict
@@ -87,14 +87,12 @@ class Pace:
     @classmethod
     def of(cls, exam: Exam) -> "Pace":
         """Measures both on a copy."""
-        model, batch = (
-            copy_model(exam.model),
-            replace(exam.split.retain, ids=exam.split.retain.ids[: exam.batch_size]),
-        )
+        model, some = copy_model(exam.model), replace(exam.split.retain, ids=exam.split.retain.ids[: exam.batch_size])
+        batch = next(some.batches(len(some)))
         loss = exam.problem.loss
         with training(model), seeded(SEED, "pace"):
-            step = _quickest(lambda: gradients(loss(model, batch.records.fetch(batch.ids)), trainable(model)))
-        return cls(step, _quickest(lambda: predict(model, batch)) / len(batch))
+            step = _quickest(lambda: gradients(loss(model, batch), trainable(model)))
+        return cls(step, _quickest(lambda: predict(model, some)) / len(some))
 
 
 def _quickest(work: Callable[[], object], times: int = 3) -> float:

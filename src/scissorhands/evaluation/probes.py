@@ -15,8 +15,8 @@ from ..data.problem import Log, Problem, ignore, on_device
 from ..data.records import Joined, Part
 from ..distributed import copy_model, gather_rows
 from ..errors import ModelError
-from ..methods.descent import Training, descend
 from ..methods.modes import evaluating
+from ..methods.training import Training
 from ..metrics import Outputs, accuracy
 from ..randomness import generator
 from .predict import predict
@@ -54,7 +54,7 @@ def reawaken(model: nn.Module, problem: Problem, batch_size: int, log: Log = ign
     """What the model says of the forgotten records after a short training on retained data alone."""
     pupil = copy_model(model)
     some = problem.sample(problem.retain, min(1.0, MOST / len(problem.retain)), "reawaken")
-    descend(pupil, problem, some, phase="reawaken", log=log, **replace(SOON, batch_size=batch_size).to_dict())
+    replace(SOON, batch_size=batch_size).fit(pupil, problem, log, part=some, phase="reawaken")
     return predict(pupil, problem.forget)
 
 
@@ -68,7 +68,7 @@ def few_shot(model: nn.Module, problem: Problem, shots: int, batch_size: int, lo
     )
     lesson = Joined(forgotten, retained)
     part = Part(lesson, torch.arange(len(lesson)))
-    descend(pupil, problem, part, phase="few-shot", log=log, **replace(FEW, batch_size=batch_size).to_dict())
+    replace(FEW, batch_size=batch_size).fit(pupil, problem, log, part=part, phase="few-shot")
     return predict(pupil, replace(problem.forget, ids=problem.forget.ids[rest]))
 
 
@@ -87,7 +87,7 @@ def relearn(model: nn.Module, problem: Problem, wanted: float, batch_size: int, 
 
     if not reached():
         slow = replace(_SLOW, epochs=most, batch_size=batch_size)
-        descend(pupil, problem, problem.forget, phase="relearn", until=reached, log=log, **slow.to_dict())
+        slow.fit(pupil, problem, log, part=problem.forget, phase="relearn", until=reached)
     return torch.tensor(found, dtype=torch.float64)
 
 

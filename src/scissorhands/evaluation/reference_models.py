@@ -22,8 +22,8 @@ from ..data.problem import Log, Problem, ignore
 from ..data.records import Augment, Part
 from ..distributed import copy_model, full, load_weights, local_state, on_rank_0, save_weights, unsharded
 from ..errors import FailedError, ModelError
-from ..methods.descent import Training
 from ..methods.reinit import reset, restart
+from ..methods.training import Training
 from ..randomness import key
 
 VERSION = 1  # raise it when the same settings train another model than before: kept models are then not found

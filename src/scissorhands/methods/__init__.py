@@ -1,19 +1,72 @@
-"""The methods, one file each, and the table of them.
+"""The methods, one file each, the table of them, and all that a method is written with.
 
-To add one: write its file, add its line; the contract tests then cover it. A method of your own needs neither: pass the
-object, or name it on the command line as `my_module:MyMethod`.
+To add one: write its file, add its line; the contract tests then cover it. A method of your own needs neither: import
+what it needs from here, pass the object, or name it on the command line as `my_module:MyMethod`.
 """
 
 from inspect import isabstract
 
 from ..errors import SettingError, did_you_mean
 from ..plugins import named_object
+from .base import (
+    INITS,
+    SALIENCY,
+    Batch,
+    Descent,
+    Log,
+    Loss,
+    Method,
+    Part,
+    Problem,
+    Training,
+    add_,
+    at_least_one,
+    below_one,
+    bounded,
+    count,
+    damage,
+    evaluating,
+    fisher_times,
+    generator,
+    gradient_saliency,
+    guard,
+    head_of,
+    ignore,
+    inner,
+    l1_norm,
+    mean_gradient,
+    narrow,
+    non_negative,
+    on_device,
+    one_of,
+    overlap,
+    patterns,
+    positive,
+    positive_share,
+    random_labels,
+    reinitialize,
+    reset,
+    restart,
+    select,
+    setting,
+    share,
+    snapshot,
+    state,
+    subtract_,
+    swapped,
+    switch,
+    text,
+    top_share,
+    trainable,
+    weights,
+    widened,
+    without_norms,
+)
 from .boundary import BoundaryExpand, BoundaryShrink
 from .finetune import FineTune
 from .gradientascent import GradientAscent
 from .influence import InfluenceUnlearning
 from .l1sparse import L1Sparse
-from .method import Method
 from .randomlabel import RandomLabel
 from .retrain import Retrain
 from .salun import SalUn
@@ -48,17 +101,68 @@ def find(name: str) -> type[Method]:
 
 
 __all__ = [
+    "INITS",
     "METHODS",
+    "SALIENCY",
+    "Batch",
     "BoundaryExpand",
     "BoundaryShrink",
+    "Descent",
     "FineTune",
     "GradientAscent",
     "InfluenceUnlearning",
     "L1Sparse",
+    "Log",
+    "Loss",
     "Method",
+    "Part",
+    "Problem",
     "RandomLabel",
     "Retrain",
     "SalUn",
     "Scissorhands",
+    "Training",
+    "add_",
+    "at_least_one",
+    "below_one",
+    "bounded",
+    "count",
+    "damage",
+    "evaluating",
     "find",
+    "fisher_times",
+    "generator",
+    "gradient_saliency",
+    "guard",
+    "head_of",
+    "ignore",
+    "inner",
+    "l1_norm",
+    "mean_gradient",
+    "narrow",
+    "non_negative",
+    "on_device",
+    "one_of",
+    "overlap",
+    "patterns",
+    "positive",
+    "positive_share",
+    "random_labels",
+    "reinitialize",
+    "reset",
+    "restart",
+    "select",
+    "setting",
+    "share",
+    "snapshot",
+    "state",
+    "subtract_",
+    "swapped",
+    "switch",
+    "text",
+    "top_share",
+    "trainable",
+    "weights",
+    "widened",
+    "without_norms",
 ]

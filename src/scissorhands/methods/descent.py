@@ -1,66 +1,183 @@
-"""The one training loop, and the settings of training from scratch."""
+"""The one training loop: optimizer, seeds, modes, resume, many processes and log are here, and in no method."""
 
 import math
-from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
-from itertools import chain
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, nullcontext
+from itertools import chain, count
+from typing import Any, TypeVar
 
 import torch
 from torch import Tensor, nn
 
-from ..data.problem import Log, Problem, ignore
-from ..data.records import Batch, Part
-from ..distributed import like_parameter, local, rank_key
+from .. import distributed, randomness
+from ..data.problem import Log, Loss, Problem, ignore
+from ..data.records import Part
+from ..distributed import Batch, like_parameter, local, mean_over_ranks, rank_key
 from ..errors import FailedError
-from ..randomness import seeded
-from ..settings import Settings, at_least_one, below_one, non_negative, one_of, positive, setting
-from .modes import able_to_train, training
+from ..settings import Settings
+from .modes import able_to_train, evaluating, still_statistics, training
 from .parameters import trainable
-from .saliency import gradients
 
-Objective = Callable[[Batch, int], Tensor]
-Edit = Callable[[list[Tensor], int], None]
-
-
-@dataclass(frozen=True, kw_only=True)
-class Training(Settings):
-    """Training from scratch: stochastic gradient descent with momentum."""
-
-    epochs: int = setting(182, at_least_one, "passes over the data")
-    lr: float = setting(0.1, positive, "learning rate at the start")
-    schedule: str = setting("cosine", one_of("cosine", "constant"), "how the learning rate goes on")
-    batch_size: int = setting(256, at_least_one, "records in a step")
-    momentum: float = setting(0.9, below_one, "momentum of the gradient")
-    weight_decay: float = setting(5e-4, non_negative, "pull of every weight towards zero")
-
-    def fit(self, model: nn.Module, problem: Problem, log: Log = ignore) -> None:
-        """Trains the model on the retained part of the problem, in place."""
-        descend(model, problem, problem.retain, phase="train", log=log, **self.to_dict())
-
-
-def optimizer(
-    parameters: Iterable[Tensor], *, lr: float, momentum: float, weight_decay: float, kind: str = "sgd"
-) -> torch.optim.Optimizer:
-    """Stochastic gradient descent, which the paper uses for classifiers, or Adam, which it uses for diffusion."""
-    shards = [local(p) for p in parameters]
-    if kind == "adam":
-        return torch.optim.Adam(shards, lr=lr, betas=(momentum, 0.999), weight_decay=weight_decay, fused=True)
-    return torch.optim.SGD(shards, lr=lr, momentum=momentum, weight_decay=weight_decay, fused=True)
+T = TypeVar("T")
+_DEFAULTS: dict[str, Any] = {"momentum": 0.0, "weight_decay": 0.0, "schedule": "constant"}
 
 
 class Descent:
-    """Takes steps against a gradient, and remembers their momentum."""
+    """Walk epochs and steps, and take a step against each gradient.
+
+    `settings` has the learning rate `lr`, and may have `batch_size`, `momentum`, `weight_decay` and `schedule`.
+    `parameters` are those that change, by default all that may. With `train=False` the model is in evaluation mode.
+    What a method keeps in `memory` from one step to the next is there, too, when a run goes on that was killed.
+    """
+
+    def __init__(
+        self,
+        model: nn.Module,
+        problem: Problem,
+        settings: Settings,
+        phase: str,
+        log: Log = ignore,
+        *,
+        parameters: Mapping[str, nn.Parameter] | None = None,
+        train: bool = True,
+    ) -> None:
+        self.model, self.problem, self.phase = model, problem, phase
+        self.parameters = dict(parameters or trainable(model))
+        self.epoch = 0
+        self._settings = {**_DEFAULTS, **settings.to_dict()}
+        chosen = {name: self._settings[name] for name in ("lr", "momentum", "weight_decay")}
+        self._optimizer = Optimizer(self.parameters.values(), **chosen, kind=problem.optimizer)
+        self._loop = problem.progress.loop(phase, model, self._optimizer)
+        self._log, self._mode = log, training if train else evaluating
+        self._loop.random = self._loop.random or randomness.snapshot()
+        self._rate = float(self._settings["lr"])
+        self._loss: float | None = None
+        self._planned = self._length = 0
+
+    @property
+    def memory(self) -> dict[str, Tensor]:
+        """What is kept from one step to the next."""
+        return self._loop.memory
+
+    @property
+    def done(self) -> int:
+        """How many steps are done."""
+        return self._loop.done
+
+    @property
+    def begins(self) -> bool:
+        """Whether the epoch is at its first step, which it is not where a run goes on in the middle of one."""
+        return self._loop.within == 0
+
+    def epochs(self, planned: int, most: int | None = None) -> Iterator[int]:
+        """Walk the epochs that are left of those planned; of `most`, where a method may go on for longer."""
+        self._planned = planned
+        for epoch in self._loop.epochs(most or planned):
+            self.epoch = epoch
+            self._rate = scheduled(self._settings["lr"], self._settings["schedule"], epoch, planned)
+            if self.begins:
+                with randomness.seeded(self.problem.seed, self.phase, epoch, *rank_key()):
+                    self._loop.random = randomness.snapshot()
+            yield epoch
+
+    def batches(self, *parts: Part) -> Iterator[Batch]:
+        """Walk the batches of this epoch that are left: of each part in order, shuffled."""
+        size = int(self._settings["batch_size"])
+        self._length = sum(self.problem.steps(part, size) for part in parts)
+        passes = (self.problem.batches(p, size, self.phase, self.epoch, which) for which, p in enumerate(parts))
+        return self._loop.rest(chain.from_iterable(passes))
+
+    def pairs(self, retain: Part, forget: Part, repeat: bool = True) -> Iterator[tuple[Batch, Batch | None]]:
+        """Walk the batches to retain that are left of this epoch, each with one to forget, or none when these end.
+
+        With `repeat` the batches to forget start again when they end.
+        """
+        size, passes = int(self._settings["batch_size"]), count() if repeat else range(1)
+        self._length = self.problem.steps(retain, size)
+        drops = chain.from_iterable(self.problem.batches(forget, size, "forget", self.epoch, i) for i in passes)
+        keeps = self.problem.batches(retain, size, "retain", self.epoch)
+        return self._loop.rest((keep, next(drops, None)) for keep in keeps)
+
+    def steps(self, items: Sequence[T]) -> Iterator[T]:
+        """Walk anything else that makes an epoch."""
+        self._length = len(items)
+        return self._loop.rest(items)
+
+    def loss(self, batch: Batch, loss: Loss | None = None, *, still_statistics: bool = False) -> Tensor:
+        """Compute a loss, by default the problem's, without a gradient."""
+        with torch.no_grad(), self._computing(batch, still_statistics):
+            return mean_over_ranks(loss or self.problem.loss)(self.model, batch)
+
+    def gradient(self, batch: Batch, loss: Loss | None = None, *, still_statistics: bool = False) -> list[Tensor]:
+        """Compute the gradient of a loss, by default the problem's, over the records of all processes.
+
+        With `still_statistics` the batch leaves no trace in the running statistics of normalization layers.
+        """
+        return self.loss_and_gradient(batch, loss, still_statistics=still_statistics)[1]
+
+    def loss_and_gradient(
+        self, batch: Batch, loss: Loss | None = None, *, still_statistics: bool = False
+    ) -> tuple[Tensor, list[Tensor]]:
+        """Compute a loss and its gradient. The first loss of a step is the one that is logged."""
+        with self._computing(batch, still_statistics):
+            found = mean_over_ranks(loss or self.problem.loss)(self.model, batch)
+            gradient = distributed.gradients(found, list(self.parameters.values()))
+        if self._loss is None:
+            self._loss = finite(found)
+        return found.detach(), gradient
+
+    def step(self, gradient: list[Tensor], lr: float | None = None) -> None:
+        """Change the weights, in place, and use the gradient up."""
+        self._optimizer.step(gradient, self._rate if lr is None else lr)
+        if self._loss is not None:
+            self.note(self._loss)
+
+    def note(self, loss: float) -> None:
+        """Log the loss of this step."""
+        event: dict[str, Any] = {"phase": self.phase, "epoch": self.epoch, "step": self.done + 1}
+        self._log(event | {"steps": self._length * max(self._planned, self.epoch + 1), "loss": loss})
+        self._loss = None
+
+    @contextmanager
+    def drawing(self) -> Iterator[None]:
+        """Draw from the random numbers of this loop inside the block."""
+        outside = randomness.snapshot()
+        randomness.restore(self._loop.random)
+        try:
+            yield
+        finally:
+            self._loop.random = randomness.snapshot()
+            randomness.restore(outside)
+
+    @contextmanager
+    def _computing(self, batch: Batch, still: bool) -> Iterator[None]:
+        """Put the model into the mode for this batch inside the block."""
+        with (
+            self._mode(self.model),
+            able_to_train(self.model, batch),
+            still_statistics(self.model) if still else nullcontext(),
+            self.drawing(),
+        ):
+            yield
+
+
+class Optimizer:
+    """Stochastic gradient descent, which the paper uses for classifiers, or Adam, which it uses for diffusion."""
 
     def __init__(
         self, parameters: Iterable[Tensor], *, lr: float, momentum: float, weight_decay: float, kind: str = "sgd"
     ) -> None:
-        self._optimizer = optimizer(parameters, lr=lr, momentum=momentum, weight_decay=weight_decay, kind=kind)
-        self._weights: list[Tensor] = self._optimizer.param_groups[0]["params"]
+        self._weights = [local(p) for p in parameters]
+        make: Callable[..., torch.optim.Optimizer] = torch.optim.SGD
+        more: dict[str, Any] = {"momentum": momentum}
+        if kind != "sgd":
+            make = torch.optim.AdamW if kind == "adamw" else torch.optim.Adam
+            more = {"betas": (momentum, 0.99 if kind == "adamw" else 0.999)}
+        self._optimizer = make(self._weights, lr=lr, weight_decay=weight_decay, fused=True, **more)
 
-    def step(self, gradient: list[Tensor], lr: float | None = None) -> None:
-        """Changes the weights, in place, and uses the gradient up; with a learning rate, by that from now on."""
-        if lr is not None:
-            self._optimizer.param_groups[0]["lr"] = lr
+    def step(self, gradient: list[Tensor], lr: float) -> None:
+        """Change the weights, in place, and use the gradient up."""
+        self._optimizer.param_groups[0]["lr"] = lr
         for weight, slope in zip(self._weights, gradient, strict=True):
             weight.grad = like_parameter(slope, weight)
         gradient.clear()
@@ -68,12 +185,12 @@ class Descent:
         self._optimizer.zero_grad()
 
     def state(self) -> dict[str, Tensor]:
-        """What the optimizer remembers of each weight, by the number of the weight."""
+        """What is remembered of each weight, by the number of the weight."""
         known = ((i, self._optimizer.state[weight]) for i, weight in enumerate(self._weights))
         return {f"{i}.{name}": value for i, named in known for name, value in named.items() if value is not None}
 
     def load(self, kept: Mapping[str, Tensor]) -> None:
-        """Takes over what was kept, in place."""
+        """Take over what was kept, in place."""
         for key, value in kept.items():
             i, _, name = key.partition(".")
             weight = self._weights[int(i)]
@@ -91,52 +208,8 @@ def scheduled(lr: float, schedule: str, epoch: int, epochs: int) -> float:
     return lr * (1 + math.cos(math.pi * epoch / epochs)) / 2 if schedule == "cosine" else lr
 
 
-def descend(
-    model: nn.Module,
-    problem: Problem,
-    *parts: Part,
-    phase: str,
-    epochs: int,
-    lr: float,
-    batch_size: int,
-    momentum: float,
-    weight_decay: float,
-    schedule: str = "constant",
-    objective: Objective | None = None,
-    edit: Edit | None = None,
-    until: Callable[[], bool] | None = None,
-    log: Log = ignore,
-) -> None:
-    """Minimizes the objective (the problem's loss, if none is given), in place. Each epoch walks the parts in order.
-
-    `edit` changes the gradient of a step, in place. It ends before its time when `until`, which is asked after every
-    epoch, says so.
-    """
-    objective = objective or (lambda batch, epoch: problem.loss(model, batch))
-    parameters = trainable(model)
-    descent = Descent(parameters.values(), lr=lr, momentum=momentum, weight_decay=weight_decay, kind=problem.optimizer)
-    steps = epochs * sum(problem.steps(part, batch_size) for part in parts)
-    loop = problem.progress.loop(phase, model, descent)
-    with training(model):
-        for epoch in loop.epochs(epochs):
-            rate = scheduled(lr, schedule, epoch, epochs)
-            passes = (problem.batches(part, batch_size, phase, epoch, which) for which, part in enumerate(parts))
-            with seeded(problem.seed, phase, epoch, *rank_key()):
-                for batch in loop.rest(chain.from_iterable(passes)):
-                    with able_to_train(model, batch):
-                        loss = objective(batch, epoch)
-                    gradient = gradients(loss, parameters)
-                    if edit:
-                        edit(gradient, epoch)
-                    descent.step(gradient, rate)
-                    event = {"phase": phase, "epoch": epoch, "step": loop.done + 1, "steps": steps}
-                    log(event | {"loss": finite(loss)})
-            if until and until():
-                return
-
-
 def finite(loss: Tensor) -> float:
-    """The loss as a number, refused where it is none."""
+    """Return the loss as a number; raise if it is not finite."""
     value = loss.item()
     if not math.isfinite(value):
         raise FailedError(f"the loss became {value}: training diverged. Lower the learning rate.")

@@ -5,10 +5,7 @@ from typing import ClassVar
 
 from torch import nn
 
-from ..data.problem import Log, Problem, ignore
-from ..settings import at_least_one, below_one, count, non_negative, positive, setting
-from .descent import descend
-from .method import Method
+from .base import Descent, Log, Method, Problem, at_least_one, below_one, count, ignore, non_negative, positive, setting
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -24,4 +21,7 @@ class FineTune(Method):
     weight_decay: float = setting(5e-4, non_negative, "pull of every weight towards zero")
 
     def scrub(self, model: nn.Module, problem: Problem, log: Log = ignore) -> None:
-        descend(model, problem, problem.retain, phase="finetune", log=log, **self.to_dict())
+        descent = Descent(model, problem, self, "finetune", log)
+        for _ in descent.epochs(self.epochs):
+            for batch in descent.batches(problem.retain):
+                descent.step(descent.gradient(batch))

@@ -3,12 +3,22 @@
 from dataclasses import dataclass
 from typing import ClassVar
 
-from torch import nn
+from torch import Tensor, nn
 
-from ..data.problem import Log, Problem, ignore
-from ..settings import at_least_one, below_one, count, non_negative, positive, setting
-from .descent import descend
-from .method import Method
+from .base import (
+    Batch,
+    Descent,
+    Log,
+    Method,
+    Problem,
+    at_least_one,
+    below_one,
+    count,
+    ignore,
+    non_negative,
+    positive,
+    setting,
+)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -24,12 +34,10 @@ class GradientAscent(Method):
     weight_decay: float = setting(5e-4, non_negative, "pull of every weight towards zero")
 
     def scrub(self, model: nn.Module, problem: Problem, log: Log = ignore) -> None:
-        descend(
-            model,
-            problem,
-            problem.forget,
-            phase="ascend",
-            objective=lambda batch, epoch: -problem.loss(model, batch),
-            log=log,
-            **self.to_dict(),
-        )
+        def negated(model: nn.Module, batch: Batch) -> Tensor:
+            return -problem.loss(model, batch)
+
+        descent = Descent(model, problem, self, "ascend", log)
+        for _ in descent.epochs(self.epochs):
+            for batch in descent.batches(problem.forget):
+                descent.step(descent.gradient(batch, negated))

@@ -6,15 +6,25 @@ from typing import ClassVar
 import torch
 from torch import Tensor, nn
 
-from ..data.problem import Log, Problem, ignore
-from ..data.records import Part
-from ..distributed import local
-from ..settings import at_least_one, count, non_negative, positive, setting
-from .method import Method
-from .modes import evaluating
-from .parameters import trainable
-from .projection import inner
-from .saliency import gradients, mean_gradient
+from .base import (
+    Descent,
+    Log,
+    Method,
+    Part,
+    Problem,
+    Training,
+    at_least_one,
+    count,
+    fisher_times,
+    ignore,
+    inner,
+    mean_gradient,
+    non_negative,
+    positive,
+    setting,
+    trainable,
+    weights,
+)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -33,8 +43,7 @@ class InfluenceUnlearning(Method):
     def scrub(self, model: nn.Module, problem: Problem, log: Log = ignore) -> None:
         sample = problem.sample(problem.retain, min(1.0, self.samples / len(problem.retain)), "curvature")
         step = self._solve(model, problem, sample, self._wanted(model, problem), log)
-        with torch.no_grad():
-            torch._foreach_add_([local(p) for p in trainable(model).values()], step, alpha=self.alpha)
+        torch._foreach_add_(list(weights(model).values()), step, alpha=self.alpha)
 
     def _wanted(self, model: nn.Module, problem: Problem) -> list[Tensor]:
         """How the gradient of the training loss changes when the forgotten records leave it."""
@@ -57,37 +66,27 @@ class InfluenceUnlearning(Method):
         start = inner(residual, residual).item()
         x, direction = [torch.zeros_like(r) for r in residual], [r.clone() for r in residual]
         vectors = {"x": x, "direction": direction, "residual": residual}
-        loop = problem.progress.loop("solve", model)
-        _recall(vectors, loop.memory)
-        for _ in loop.epochs(1):
-            for step in loop.rest(range(self.iterations)):
+        descent = Descent(model, problem, Training(), "solve", log)
+        _recall(vectors, descent.memory)
+        for _ in descent.epochs(1):
+            for _ in descent.steps(range(self.iterations)):
                 square = inner(residual, residual).item()
                 if square <= 1e-20 * start:
                     break
-                image = self._fisher_times(model, problem, sample, direction)
+                image = fisher_times(model, problem, trainable(model), sample, direction, self.damping)
                 length = square / inner(direction, image).item()
                 torch._foreach_add_(x, direction, alpha=length)
                 torch._foreach_add_(residual, image, alpha=-length)
                 left = inner(residual, residual).item()
                 torch._foreach_mul_(direction, left / square)
                 torch._foreach_add_(direction, residual)
-                log({"phase": "solve", "epoch": 0, "step": step + 1, "steps": self.iterations, "loss": left / start})
-                loop.memory = {f"{name}.{i}": v for name, many in vectors.items() for i, v in enumerate(many)}
+                descent.note(left / start)
+                descent.memory.update({f"{name}.{i}": v for name, some in vectors.items() for i, v in enumerate(some)})
         return x
-
-    def _fisher_times(self, model: nn.Module, problem: Problem, sample: Part, vector: list[Tensor]) -> list[Tensor]:
-        """The empirical Fisher matrix of the sample, damped, times the vector: one gradient in memory at a time."""
-        parameters = trainable(model)
-        product = [self.damping * v for v in vector]
-        with evaluating(model):
-            for record in sample.batches(1):
-                g = gradients(problem.loss(model, record), parameters)
-                torch._foreach_add_(product, g, alpha=inner(g, vector).item() / len(sample))
-        return product
 
 
 def _recall(vectors: dict[str, list[Tensor]], memory: dict[str, Tensor]) -> None:
-    """Takes over the vectors that a loop remembers from before, in place."""
+    """Take over the vectors that a loop remembers from before, in place."""
     for key, value in memory.items():
         name, _, i = key.partition(".")
         vectors[name][int(i)].copy_(value)

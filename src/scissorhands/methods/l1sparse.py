@@ -3,16 +3,24 @@
 from dataclasses import dataclass
 from typing import ClassVar
 
-import torch
 from torch import Tensor, nn
 
-from ..data.problem import Log, Problem, ignore
-from ..data.records import Batch
-from ..distributed import local, total
-from ..settings import at_least_one, below_one, count, non_negative, positive, setting
-from .descent import descend
-from .method import Method
-from .parameters import trainable
+from .base import (
+    Batch,
+    Descent,
+    Log,
+    Method,
+    Problem,
+    at_least_one,
+    below_one,
+    count,
+    ignore,
+    l1_norm,
+    non_negative,
+    positive,
+    setting,
+    weights,
+)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -29,17 +37,18 @@ class L1Sparse(Method):
     weight_decay: float = setting(5e-4, non_negative, "pull of every weight towards zero")
 
     def scrub(self, model: nn.Module, problem: Problem, log: Log = ignore) -> None:
-        weights = [local(p).detach() for p in trainable(model).values()]
+        thinned = list(weights(model).values())
+        descent = Descent(model, problem, self, "sparsify", log)
 
-        def objective(batch: Batch, epoch: int) -> Tensor:
-            return problem.loss(model, batch) + self.faded(epoch) * l1_norm(weights)
+        def penalized(model: nn.Module, batch: Batch) -> Tensor:
+            return problem.loss(model, batch) + self.faded(descent.epoch) * l1_norm(thinned)
 
-        def penalize(gradient: list[Tensor], epoch: int) -> None:
-            for slope, weight in zip(gradient, weights, strict=True):
-                slope.add_(weight.sign(), alpha=self.faded(epoch))
-
-        rest = {name: value for name, value in self.to_dict().items() if name != "gamma"}
-        descend(model, problem, problem.retain, phase="sparsify", objective=objective, edit=penalize, log=log, **rest)
+        for epoch in descent.epochs(self.epochs):
+            for batch in descent.batches(problem.retain):
+                gradient = descent.gradient(batch, penalized)
+                for slope, weight in zip(gradient, thinned, strict=True):
+                    slope.add_(weight.sign(), alpha=self.faded(epoch))  # the penalty's own gradient, shard by shard
+                descent.step(gradient)
 
     def faded(self, epoch: int) -> float:
         """The weight of the penalty in an epoch: it falls linearly, as in the published code.
@@ -48,12 +57,3 @@ class L1Sparse(Method):
         [1.0, 0.75, 0.5, 0.25]
         """
         return self.gamma * (1 - epoch / self.epochs)
-
-
-def l1_norm(weights: list[Tensor]) -> Tensor:
-    """The sum of the absolute values of all weights, in the hands of whichever process. Its gradient is their sign.
-
-    >>> l1_norm([torch.tensor([1.0, -2.0]), torch.tensor([3.0])])
-    tensor(6.)
-    """
-    return total(torch.stack([weight.abs().sum() for weight in weights]).sum())

@@ -3,11 +3,11 @@
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 
-from torch import Tensor, nn
+from torch import nn
 from torch.nn.modules.batchnorm import _BatchNorm
 from torch.nn.modules.instancenorm import _InstanceNorm
 
-from ..distributed import counted, exclusive_sum
+from ..distributed import Batch
 
 
 @contextmanager
@@ -31,9 +31,9 @@ def training(model: nn.Module) -> AbstractContextManager[None]:
     return _mode(model, training=True)
 
 
-def able_to_train(model: nn.Module, batch: tuple[Tensor, Tensor]) -> AbstractContextManager[None]:
+def able_to_train(model: nn.Module, batch: Batch) -> AbstractContextManager[None]:
     """The mode for a training step on the batch: a single record cannot be normalized by itself, so it is evaluated."""
-    return evaluating(model) if exclusive_sum(counted(batch))[1] == 1 else nullcontext()
+    return evaluating(model) if batch.total == 1 else nullcontext()
 
 
 @contextmanager

@@ -1,9 +1,17 @@
-"""Which parameters of a model may change."""
+"""The parameters of a model: which may change, what is held here of them, and how they are kept and swapped.
 
+Of many processes each holds a shard of every weight. What works on weights here works on these shards, so that a method
+need not know of them.
+"""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
 from fnmatch import fnmatchcase
 
-from torch import nn
+import torch
+from torch import Tensor, nn
 
+from ..distributed import local, local_state, total
 from ..errors import ModelError, SettingError
 
 
@@ -34,3 +42,39 @@ def select(model: nn.Module, where: str) -> dict[str, nn.Parameter]:
     if not chosen:
         raise SettingError(f"'where' is '{where}', which leaves no parameter.")
     return {name: p for name, p in candidates.items() if name in chosen}
+
+
+def weights(model: nn.Module) -> dict[str, Tensor]:
+    """What is held here of the parameters that may change, by name. To change these tensors is to change the model."""
+    return {name: local(p).detach() for name, p in trainable(model).items()}
+
+
+def snapshot(model: nn.Module) -> dict[str, Tensor]:
+    """A copy of all that the model remembers: weights and buffers."""
+    return {name: value.clone() for name, value in local_state(model).items()}
+
+
+@contextmanager
+def swapped(model: nn.Module, other: dict[str, Tensor]) -> Iterator[None]:
+    """Give the model the values of a snapshot inside the block, in place, and its own again after it."""
+    _swap(model, other)
+    try:
+        yield
+    finally:
+        _swap(model, other)
+
+
+def _swap(model: nn.Module, other: dict[str, Tensor]) -> None:
+    for name, value in local_state(model).items():
+        own = value.clone()
+        value.copy_(other[name])
+        other[name].copy_(own)
+
+
+def l1_norm(weights: list[Tensor]) -> Tensor:
+    """The sum of the absolute values of all weights, in all processes. Its gradient is their sign.
+
+    >>> l1_norm([torch.tensor([1.0, -2.0]), torch.tensor([3.0])])
+    tensor(6.)
+    """
+    return total(torch.stack([weight.abs().sum() for weight in weights]).sum())

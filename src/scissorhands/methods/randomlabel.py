@@ -5,11 +5,20 @@ from typing import ClassVar
 
 from torch import nn
 
-from ..data.labels import random_labels
-from ..data.problem import Log, Problem, ignore
-from ..settings import at_least_one, below_one, count, non_negative, positive, setting
-from .descent import descend
-from .method import Method
+from .base import (
+    Descent,
+    Log,
+    Method,
+    Problem,
+    at_least_one,
+    below_one,
+    count,
+    ignore,
+    non_negative,
+    positive,
+    random_labels,
+    setting,
+)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -26,4 +35,7 @@ class RandomLabel(Method):
 
     def scrub(self, model: nn.Module, problem: Problem, log: Log = ignore) -> None:
         wrong = replace(problem.forget, records=random_labels(problem.forget, problem.seed))
-        descend(model, problem, wrong, problem.retain, phase="relabel", log=log, **self.to_dict())
+        descent = Descent(model, problem, self, "relabel", log)
+        for _ in descent.epochs(self.epochs):
+            for batch in descent.batches(wrong, problem.retain):
+                descent.step(descent.gradient(batch))

@@ -5,12 +5,23 @@ from typing import ClassVar
 
 from torch import nn
 
-from ..data.problem import Log, Problem, ignore
-from ..settings import at_least_one, below_one, non_negative, one_of, positive, setting, text
-from .descent import descend
-from .method import Method
-from .parameters import trainable
-from .reinit import reset, restart
+from .base import (
+    Descent,
+    Log,
+    Method,
+    Problem,
+    at_least_one,
+    below_one,
+    ignore,
+    non_negative,
+    one_of,
+    positive,
+    reset,
+    restart,
+    setting,
+    text,
+    trainable,
+)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -33,5 +44,7 @@ class Retrain(Method):
         reset(model, problem.seed)
         if self.start:
             restart(model, self.start)
-        rest = {name: value for name, value in self.to_dict().items() if name != "start"}
-        descend(model, problem, problem.retain, phase="retrain", log=log, **rest)
+        descent = Descent(model, problem, self, "retrain", log)
+        for _ in descent.epochs(self.epochs):
+            for batch in descent.batches(problem.retain):
+                descent.step(descent.gradient(batch))

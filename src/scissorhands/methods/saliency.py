@@ -5,7 +5,7 @@ tensor per parameter, for the part of it that this process holds. The model is s
 changes nothing in it.
 """
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 
 import torch
 from torch import Tensor, nn
@@ -17,6 +17,7 @@ from ..distributed import exclusive_sum, local, total
 from ..errors import ModelError
 from ..randomness import generator, seeded
 from .modes import evaluating
+from .projection import inner
 
 Parameters = Mapping[str, nn.Parameter]
 Scores = dict[str, Tensor]
@@ -59,7 +60,9 @@ def published(model: nn.Module, problem: Problem, parameters: Parameters, part: 
     return {name: sums[name].mul_(local(p).detach()).abs_() for name, p in parameters.items()}
 
 
-def gradient(model: nn.Module, problem: Problem, parameters: Parameters, part: Part, batch_size: int) -> Scores:
+def gradient_saliency(
+    model: nn.Module, problem: Problem, parameters: Parameters, part: Part, batch_size: int
+) -> Scores:
     """The mean gradient, by absolute value."""
     mean = mean_gradient(model, problem, parameters, part, batch_size)
     return {name: g.abs_() for name, g in mean.items()}
@@ -73,6 +76,18 @@ def fisher(model: nn.Module, problem: Problem, parameters: Parameters, part: Par
             found = gradients(problem.loss(model, batch), parameters)
             torch._foreach_addcmul_(list(sums.values()), found, found, value=1 / len(part))
     return sums
+
+
+def fisher_times(
+    model: nn.Module, problem: Problem, parameters: Parameters, part: Part, vector: Sequence[Tensor], damping: float
+) -> list[Tensor]:
+    """The empirical Fisher matrix of the part, damped, times a vector: one record's gradient in memory at a time."""
+    product = [damping * v for v in vector]
+    with evaluating(model):
+        for record in part.batches(1):
+            g = gradients(problem.loss(model, record), parameters)
+            torch._foreach_add_(product, g, alpha=inner(g, vector).item() / len(part))
+    return product
 
 
 def magnitude(model: nn.Module, problem: Problem, parameters: Parameters, part: Part, batch_size: int) -> Scores:
@@ -92,7 +107,7 @@ def random(model: nn.Module, problem: Problem, parameters: Parameters, part: Par
 SALIENCY: dict[str, Saliency] = {
     "connection": connection,
     "published": published,
-    "gradient": gradient,
+    "gradient": gradient_saliency,
     "fisher": fisher,
     "magnitude": magnitude,
     "random": random,

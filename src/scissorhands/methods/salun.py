@@ -4,17 +4,29 @@ from dataclasses import dataclass, replace
 from typing import ClassVar
 
 import torch
-from torch import Tensor, nn
+from torch import nn
 
-from ..data.labels import random_labels
-from ..data.problem import Log, Problem, ignore
-from ..data.records import Part
-from ..distributed import local
-from ..settings import at_least_one, below_one, count, non_negative, one_of, positive, positive_share, setting
-from .descent import descend
-from .method import Method
-from .parameters import trainable
-from .saliency import gradient, top_share
+from .base import (
+    Descent,
+    Log,
+    Method,
+    Part,
+    Problem,
+    at_least_one,
+    below_one,
+    count,
+    gradient_saliency,
+    ignore,
+    non_negative,
+    one_of,
+    positive,
+    positive_share,
+    random_labels,
+    setting,
+    top_share,
+    trainable,
+    weights,
+)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -35,18 +47,17 @@ class SalUn(Method):
     weight_decay: float = setting(5e-4, non_negative, "pull of every weight towards zero")
 
     def scrub(self, model: nn.Module, problem: Problem, log: Log = ignore) -> None:
-        scores = gradient(model, problem, trainable(model), problem.forget, self.batch_size)
-        mask = dict(top_share(scores, self.salient))
-        weights = {name: local(p).detach() for name, p in trainable(model).items()}
-
-        def edit(gradient: list[Tensor], epoch: int) -> None:
-            """Adds the decay to the gradient and takes both out where the mask is off, so that no bit changes there."""
-            for name, slope in zip(weights, gradient, strict=True):
-                slope.add_(weights[name], alpha=self.weight_decay).mul_(mask[name])
-
-        rest = {name: value for name, value in self.to_dict().items() if name not in ("salient", "order")}
-        rest["weight_decay"] = 0.0  # the optimizer would decay every weight
-        descend(model, problem, *self._parts(problem), phase="relabel", edit=edit, log=log, **rest)
+        scores = gradient_saliency(model, problem, trainable(model), problem.forget, self.batch_size)
+        mask, current = dict(top_share(scores, self.salient)), weights(model)
+        descent = Descent(model, problem, replace(self, weight_decay=0.0), "relabel", log)
+        parts = self._parts(problem)
+        for _ in descent.epochs(self.epochs):
+            for batch in descent.batches(*parts):
+                gradient = descent.gradient(batch)
+                for name, slope in zip(current, gradient, strict=True):
+                    # The optimizer would decay every weight; so no bit changes where the mask is off.
+                    slope.add_(current[name], alpha=self.weight_decay).mul_(mask[name])
+                descent.step(gradient)
 
     def _parts(self, problem: Problem) -> list[Part]:
         """What an epoch walks: everything in one shuffle, or the forget data before the retained."""

@@ -1,39 +1,46 @@
 """Scissorhands: trim by connection sensitivity, repair by a projected gradient."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from itertools import chain
-from itertools import count as count_from
 from typing import ClassVar
 
 import torch
 from torch import Tensor, nn
 
-from ..data.problem import Log, Problem, ignore
-from ..data.records import Batch, Part
-from ..distributed import rank_key
-from ..randomness import seeded
-from ..settings import (
+from .base import (
+    INITS,
+    SALIENCY,
+    Batch,
+    Descent,
+    Log,
+    Method,
+    Part,
+    Problem,
     at_least_one,
     below_one,
+    bounded,
     count,
+    damage,
+    guard,
+    ignore,
+    mean_gradient,
     non_negative,
     one_of,
+    overlap,
     patterns,
     positive,
     positive_share,
+    reinitialize,
+    select,
     setting,
     share,
+    state,
+    subtract_,
     switch,
+    top_share,
+    trainable,
+    without_norms,
 )
-from .damage import damage, state
-from .descent import Descent, finite
-from .method import Method
-from .modes import able_to_train, still_statistics, training
-from .parameters import select, trainable
-from .projection import bounded, guard, overlap, subtract_
-from .reinit import INITS, reinitialize, without_norms
-from .saliency import SALIENCY, gradients, mean_gradient, top_share
 
 _STEPS, _ENOUGH = 10, "the loss on unseen records"  # it is measured every so many steps
 _LONGER = 5  # times that the repair may take, if the model is still damaged
@@ -86,82 +93,58 @@ class Scissorhands(Method):
 
         Bounded, it goes on while the model is still damaged, as one is after few steps, up to five times as long.
         """
-        parameters = trainable(model)
-        settings = {"lr": self.lr, "momentum": self.momentum, "weight_decay": self.weight_decay}
-        descent = Descent(parameters.values(), **settings, kind=problem.optimizer)
-        steps = problem.steps(problem.retain, self.batch_size)
         peers = self._peers(problem)
-        loop = problem.progress.loop("repair", model, descent)
-        for epoch in loop.epochs(_LONGER * self.epochs if self.bounded else self.epochs):
-            if epoch >= self.epochs and loop.within == 0 and not damage(before, state(model, problem), strictness=2):
+        descent = Descent(model, problem, self, "repair", log)
+        for epoch in descent.epochs(self.epochs, _LONGER * self.epochs if self.bounded else None):
+            if epoch >= self.epochs and descent.begins and not damage(before, state(model, problem), strictness=2):
                 break
-            if loop.within == 0:
-                loop.memory |= self._reference(model, problem)
-            reference = [loop.memory[name] for name in parameters if name in loop.memory]
-            with training(model), seeded(problem.seed, "repair", epoch, *rank_key()):
-                for keep, drop in loop.rest(self._pairs(problem, epoch)):
-                    if peers and loop.done % _STEPS == 0:
-                        loop.memory[_ENOUGH] = self._unseen_loss(model, problem, peers, loop.done)
-                    with able_to_train(model, keep):
-                        loss = problem.loss(model, keep)
-                    gradient = gradients(loss, parameters)
-                    if drop is not None:
-                        known, forget = self._forget_gradient(model, problem, drop)
-                        enough = self.bounded and known >= (loop.memory[_ENOUGH] if peers else _GONE * problem.guess)
-                        if not enough:
-                            self._guard(gradient, forget, reference)
-                    descent.step(gradient)
-                    event = {"phase": "repair", "epoch": epoch, "step": loop.done + 1}
-                    event["steps"] = steps * max(self.epochs, epoch + 1)
-                    log(event | {"loss": finite(loss)})
+            reference = self._reference(descent)
+            for keep, drop in descent.pairs(problem.retain, problem.forget, repeat=self.guard == "step"):
+                repair = descent.gradient(keep)
+                if drop is not None:
+                    self._guard(descent, repair, drop, reference, peers)
+                descent.step(repair)
 
-    def _peers(self, problem: Problem) -> Part | None:
-        """The unseen records of the classes that are forgotten: their loss is where forgetting is enough.
+    def _guard(
+        self, descent: Descent, repair: list[Tensor], drop: Batch, reference: list[Tensor], peers: Part | None
+    ) -> None:
+        """Turn the gradient on retained data into the guarded one, in place (equations 3 to 5)."""
+        loss, forget = descent.loss_and_gradient(drop, still_statistics=True)
+        if self.bounded and loss >= self._enough(descent, peers):
+            return
+        balance = bounded(self.balance, repair, forget) if self.bounded else self.balance
+        if self.project and self.guard == "step":
+            subtract_(repair, guard(repair, forget, balance), forget)
+            return
+        subtract_(repair, balance, forget)
+        if reference:
+            subtract_(repair, max(0.0, overlap(repair, reference)), reference)
+
+    def _reference(self, descent: Descent) -> list[Tensor]:
+        """The gradient that guards a whole epoch, where it is asked for, as the paper's published code does."""
+        if not self.project or self.guard == "step":
+            return []
+        model, problem = descent.model, descent.problem
+        if descent.begins:
+            found = mean_gradient(model, problem, trainable(model), problem.forget, self.batch_size)
+            descent.memory.update(found)
+        return [descent.memory[name] for name in trainable(model)]
+
+    def _enough(self, descent: Descent, peers: Part | None) -> Tensor | float:
+        """The loss on forget data at which forgetting is enough: that on unseen records of the same classes.
 
         There are none for a class that is forgotten whole: there it is enough to be twice as wrong as a guess.
         """
-        if not self.bounded or problem.unseen is None:
+        if peers is None:
+            return _GONE * descent.problem.guess
+        if descent.done % _STEPS == 0:
+            batch = next(descent.problem.batches(peers, self.batch_size, "unseen", descent.done))
+            descent.memory[_ENOUGH] = descent.loss(batch, still_statistics=True)
+        return descent.memory[_ENOUGH]
+
+    def _peers(self, problem: Problem) -> Part | None:
+        """The unseen records of the classes that are forgotten."""
+        if problem.unseen is None:
             return None
         alike = torch.isin(problem.unseen.labels, problem.forget.labels)
         return replace(problem.unseen, ids=problem.unseen.ids[alike]) if alike.any() else None
-
-    def _unseen_loss(self, model: nn.Module, problem: Problem, peers: Part, step: int) -> Tensor:
-        """The loss on a batch of unseen records, measured as that on forget data is."""
-        batch = next(problem.batches(peers, self.batch_size, "unseen", step))
-        with torch.no_grad(), able_to_train(model, batch), still_statistics(model):
-            return problem.loss(model, batch).detach()
-
-    def _pairs(self, problem: Problem, epoch: int) -> Iterator[tuple[Batch, Batch | None]]:
-        """One pass over the retained data, each batch with one to forget.
-
-        Guarded by the step, the forget data starts anew when it ends (Algorithm 1). Guarded by the epoch, the rest of
-        the pass is plain fine-tuning (the paper's published code).
-        """
-        passes = count_from() if self.guard == "step" else range(1)
-        drops = chain.from_iterable(
-            problem.batches(problem.forget, self.batch_size, "forget", epoch, again) for again in passes
-        )
-        for keep in problem.batches(problem.retain, self.batch_size, "retain", epoch):
-            yield keep, next(drops, None)
-
-    def _forget_gradient(self, model: nn.Module, problem: Problem, drop: Batch) -> tuple[Tensor, list[Tensor]]:
-        """The loss on forget data and its gradient, which leave no trace in running statistics."""
-        with able_to_train(model, drop), still_statistics(model):
-            loss = problem.loss(model, drop)
-            return loss.detach(), gradients(loss, trainable(model))
-
-    def _reference(self, model: nn.Module, problem: Problem) -> dict[str, Tensor]:
-        """The gradient that guards a whole epoch, where it is asked for."""
-        if not self.project or self.guard == "step":
-            return {}
-        return mean_gradient(model, problem, trainable(model), problem.forget, self.batch_size)
-
-    def _guard(self, gradient: list[Tensor], forget: list[Tensor], reference: list[Tensor]) -> None:
-        """Turns the gradient on retained data into the guarded one, in place (equations 3 to 5)."""
-        balance = bounded(self.balance, gradient, forget) if self.bounded else self.balance
-        if self.project and not reference:
-            subtract_(gradient, guard(gradient, forget, balance), forget)
-            return
-        subtract_(gradient, balance, forget)
-        if reference:
-            subtract_(gradient, max(0.0, overlap(gradient, reference)), reference)

@@ -19,7 +19,7 @@ from ..evaluation.exam import Evaluation, Exam
 from ..evaluation.predict import require_fit
 from ..evaluation.reference_models import Teacher
 from ..methods import Method, find
-from ..methods.descent import Training
+from ..methods.training import Training
 from ..metrics import Evidence
 from ..tasks.classification import gradcam, models
 from ..tasks.classification.huggingface import HuggingFaceClassifier

@@ -39,11 +39,11 @@ from ..evaluation.exam import Exam
 from ..evaluation.predict import require_fit
 from ..methods import Retrain, find
 from ..methods.damage import FEW, damage, guesses
-from ..methods.descent import Training
 from ..methods.modes import evaluating
 from ..methods.parameters import trainable
 from ..methods.precision import PRECISIONS, computing_in
 from ..methods.saliency import gradients
+from ..methods.training import Training
 from ..metrics import METRICS, accuracy
 from ..randomness import seeded
 from ..settings import Settings

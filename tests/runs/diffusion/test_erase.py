@@ -24,7 +24,7 @@ from scissorhands import runs
 from scissorhands.data.forget import Forget
 from scissorhands.data.labels import random_labels
 from scissorhands.data.problem import Log, ignore
-from scissorhands.data.records import Batch
+from scissorhands.distributed import Batch
 from scissorhands.errors import RunError, StoppedError
 from scissorhands.runs import Run
 from scissorhands.runs.diffusion import drawing, erase

@@ -14,8 +14,9 @@ from torch import Tensor, nn
 import scissorhands as sh
 from helpers.tinysd import BETAS
 from scissorhands.data.records import Part, Stored
+from scissorhands.distributed import Batch
 from scissorhands.errors import ScissorhandsError, SettingError
-from scissorhands.methods.descent import Descent
+from scissorhands.methods.descent import Optimizer
 from scissorhands.randomness import generator, seeded
 from scissorhands.tasks.diffusion.denoising import Denoising, mistaken, of, predicted
 from scissorhands.tasks.diffusion.esd import ErasedDiffusion
@@ -61,11 +62,11 @@ def denoising(kind: str = "epsilon", anchors: Mapping[int, Tensor] | None = None
     return Denoising(scheduler(kind), randoms(3, 2, 3, seed=1), randoms(1, 2, 3, seed=2), anchors or {})
 
 
-BATCH = randoms(6, 2, 4, 4, seed=3), torch.tensor([0, 1, 2, 0, 1, 0])
+BATCH = Batch.of(randoms(6, 2, 4, 4, seed=3), torch.tensor([0, 1, 2, 0, 1, 0]))
 ANCHORS = {0: randoms(2, 3, seed=4)}
 
 
-def said(loss: Denoising, net: nn.Module, batch: tuple[Tensor, Tensor], seed: int = 7) -> Tensor:
+def said(loss: Denoising, net: nn.Module, batch: Batch, seed: int = 7) -> Tensor:
     """The loss, with the noise that this seed gives."""
     torch.manual_seed(seed)
     return loss(net, batch)
@@ -75,7 +76,7 @@ def parts(loss: Denoising, net: nn.Module, seed: int = 7) -> list[tuple[Tensor, 
     """For each record of the batch what the network says and what is true, by the formulas of the papers."""
     latents, prompts = BATCH
     torch.manual_seed(seed)
-    noise, times = loss.drawn((latents, torch.zeros(len(latents), dtype=torch.int64)))
+    noise, times = loss.drawn(BATCH)
     found = []
     betas = torch.linspace(0.00085**0.5, 0.012**0.5, 1000, dtype=torch.float32) ** 2
     kept = torch.cumprod(1 - betas, 0).double()
@@ -103,7 +104,7 @@ def test_it_is_the_mean_squared_error_of_what_the_scheduler_predicts(kind: str, 
 def test_a_forgotten_prompt_with_an_anchor_counts_minus_the_distance_to_it(kind: str, net: nn.Module) -> None:
     """The batch is mixed: three records have the anchored prompt, three another."""
     loss = denoising(kind, ANCHORS)
-    signs = [-1.0 if int(p) in ANCHORS else 1.0 for p in BATCH[1]]
+    signs = [-1.0 if int(p) in ANCHORS else 1.0 for p in BATCH.labels]
     errors = [(output - target).square().mean() for output, target in parts(loss, net)]
     expected = torch.stack([sign * error for sign, error in zip(signs, errors, strict=True)]).mean()
     torch.testing.assert_close(said(loss, net, BATCH), expected, rtol=1e-5, atol=1e-7)
@@ -130,20 +131,20 @@ def test_a_mistaken_prompt_counts_the_distance_to_the_wrong_one(
         errors[record] = (said_for[int(prompts[record])][record] - said_for[wrong][record]).square().mean()
         signs[record] = 1.0
     expected = torch.stack([sign * error for sign, error in zip(signs, errors, strict=True)]).mean()
-    torch.testing.assert_close(said(loss, net, (latents, labels)), expected, rtol=1e-5, atol=1e-7)
+    torch.testing.assert_close(said(loss, net, replace(BATCH, labels=labels)), expected, rtol=1e-5, atol=1e-7)
 
 
 def test_what_is_said_for_the_wrong_prompt_is_not_moved(net: nn.Module) -> None:
     """The gradient is that of the distance to a constant: only what is said for the prompt itself moves."""
     loss, count = denoising(), 3
-    labels = mistaken(BATCH[1], (BATCH[1] + 1) % count, count)
-    slopes = torch.autograd.grad(said(loss, net, (BATCH[0], labels)), list(net.parameters()))
+    labels = mistaken(BATCH.labels, (BATCH.labels + 1) % count, count)
+    slopes = torch.autograd.grad(said(loss, net, replace(BATCH, labels=labels)), list(net.parameters()))
     still = copy.deepcopy(net).requires_grad_(False)
     torch.manual_seed(7)
     noise, times = loss.drawn(BATCH)
-    noisy = loss.scheduler.add_noise(BATCH[0], noise, times)
-    target = predicted(still, noisy, times, loss.prompts[(BATCH[1] + 1) % count])
-    error = (predicted(net, noisy, times, loss.prompts[BATCH[1]]) - target).square().mean()
+    noisy = loss.scheduler.add_noise(BATCH.inputs, noise, times)
+    target = predicted(still, noisy, times, loss.prompts[(BATCH.labels + 1) % count])
+    error = (predicted(net, noisy, times, loss.prompts[BATCH.labels]) - target).square().mean()
     for slope, expected in zip(slopes, torch.autograd.grad(error, list(net.parameters())), strict=True):
         torch.testing.assert_close(slope, expected, rtol=1e-5, atol=1e-7)
 
@@ -151,24 +152,24 @@ def test_what_is_said_for_the_wrong_prompt_is_not_moved(net: nn.Module) -> None:
 def test_a_batch_of_anchored_prompts_alone_has_a_loss_below_zero_and_is_at_most_zero_at_the_anchor(
     net: nn.Module,
 ) -> None:
-    batch = BATCH[0][:3], torch.zeros(3, dtype=torch.int64)
+    batch = Batch.of(BATCH.inputs[:3], torch.zeros(3, dtype=torch.int64))
     assert said(denoising(anchors=ANCHORS), net, batch) < 0
     itself = denoising()
     assert said(replace(itself, anchors={0: itself.prompts[0]}), net, batch) == 0
 
 
 def test_an_anchor_changes_nothing_for_other_prompts(net: nn.Module) -> None:
-    batch = BATCH[0][:3], torch.tensor([1, 2, 1])
+    batch = Batch.of(BATCH.inputs[:3], torch.tensor([1, 2, 1]))
     assert torch.equal(said(denoising(anchors=ANCHORS), net, batch), said(denoising(), net, batch))
 
 
 def test_the_prediction_for_the_anchor_carries_no_gradient(net: nn.Module) -> None:
     loss = denoising(anchors=ANCHORS)
     expected = -torch.stack(
-        [(o - t).square().mean() for (o, t), p in zip(parts(loss, net), BATCH[1], strict=True) if int(p) == 0]
-    ).sum() / len(BATCH[1])
-    others = [(o - t).square().mean() for (o, t), p in zip(parts(loss, net), BATCH[1], strict=True) if int(p) != 0]
-    expected = expected + torch.stack(others).sum() / len(BATCH[1])
+        [(o - t).square().mean() for (o, t), p in zip(parts(loss, net), BATCH.labels, strict=True) if int(p) == 0]
+    ).sum() / len(BATCH.labels)
+    others = [(o - t).square().mean() for (o, t), p in zip(parts(loss, net), BATCH.labels, strict=True) if int(p) != 0]
+    expected = expected + torch.stack(others).sum() / len(BATCH.labels)
     weights = list(net.parameters())
     found = torch.autograd.grad(said(loss, net, BATCH), weights)
     for a, b in zip(found, torch.autograd.grad(expected, weights), strict=True):
@@ -196,7 +197,7 @@ def test_the_gradient_towards_an_anchor_is_that_of_finite_differences(net: nn.Mo
     slopes = torch.autograd.grad(said(loss, net, BATCH), list(net.parameters()))
     moved = copy.deepcopy(net)
     targets = [target for _, target in parts(loss, net)]
-    signs = [-1.0 if int(p) in ANCHORS else 1.0 for p in BATCH[1]]
+    signs = [-1.0 if int(p) in ANCHORS else 1.0 for p in BATCH.labels]
 
     def value() -> float:
         outputs = [output for output, _ in parts(loss, moved)]
@@ -214,14 +215,14 @@ def test_the_gradient_towards_an_anchor_is_that_of_finite_differences(net: nn.Mo
 
 
 def test_noise_is_drawn_anew_each_time_and_is_the_same_from_the_same_state() -> None:
-    loss, latents = denoising(), BATCH[0]
+    loss, latents = denoising(), BATCH.inputs
     torch.manual_seed(0)
     first, second = (
-        loss.drawn((latents, torch.zeros(len(latents), dtype=torch.int64))),
-        loss.drawn((latents, torch.zeros(len(latents), dtype=torch.int64))),
+        loss.drawn(BATCH),
+        loss.drawn(BATCH),
     )
     torch.manual_seed(0)
-    again = loss.drawn((latents, torch.zeros(len(latents), dtype=torch.int64)))
+    again = loss.drawn(BATCH)
     assert all(torch.equal(a, b) for a, b in zip(first, again, strict=True))
     assert not torch.equal(first[0], second[0])
     assert first[0].dtype == latents.dtype
@@ -230,7 +231,7 @@ def test_noise_is_drawn_anew_each_time_and_is_the_same_from_the_same_state() -> 
 
 def test_noise_is_normal_and_times_are_even() -> None:
     torch.manual_seed(0)
-    noise, times = denoising().drawn((torch.zeros(20_000, 1, 2, 2), torch.zeros(20_000, dtype=torch.int64)))
+    noise, times = denoising().drawn(Batch.of(torch.zeros(20_000, 1, 2, 2), torch.zeros(20_000, dtype=torch.int64)))
     assert noise.mean().abs() < 0.02
     assert noise.std().item() == pytest.approx(1, abs=0.02)
     assert (int(times.min()), int(times.max())) == (0, 999)
@@ -282,7 +283,7 @@ def test_the_denoising_error_of_a_problem_is_found_also_inside_another_loss() ->
         def __init__(self) -> None:
             self.loss = loss
 
-        def __call__(self, model: nn.Module, batch: tuple[Tensor, Tensor]) -> Tensor:
+        def __call__(self, model: nn.Module, batch: Batch) -> Tensor:
             return self.loss(model, batch)
 
     assert of(posed(Around())) is loss
@@ -304,11 +305,11 @@ def test_esd_refuses_a_classifier_and_leaves_it_alone(mlp: nn.Module, problem: s
 
 
 def test_the_target_is_what_the_model_says_guided_away_from_the_prompt(net: nn.Module) -> None:
-    loss, latents, time = denoising(), BATCH[0][:2], torch.tensor(300)
+    loss, latents, time = denoising(), BATCH.inputs[:2], torch.tensor(300)
     text = loss.prompts[[0, 1]]
     plain = predicted(net, latents, time, loss.nothing.expand(2, -1, -1))
     asked = predicted(net, latents, time, text)
-    found = ErasedDiffusion(strength=1.7)._guided_away(net, loss, latents, time, text)
+    found = ErasedDiffusion(strength=1.7)._guided_away(net, loss, Batch.of(latents, torch.tensor([0, 1])), time)
     torch.testing.assert_close(found, plain - 1.7 * (asked - plain))
 
 
@@ -323,8 +324,8 @@ def test_esd_trains_towards_what_the_original_says_guided_away(kind: str, net: n
     kept = loss.scheduler.alphas_cumprod.double()
     losses = []
     with seeded(5, "erase"):
-        for _ in range(3):
-            draw = generator(int(torch.randint(2**62, ())), "half drawn")
+        for step in range(3):
+            draw = generator(5, "half drawn", step)
             text = loss.prompts[torch.zeros(2, dtype=torch.int64)]  # there is one prompt to forget
             torch.randint(1, (2,), generator=draw)
             latents = torch.randn(2, 2, 4, 4, generator=draw).double()
@@ -380,11 +381,11 @@ def test_esd_draws_in_the_steps_that_it_is_told_and_not_in_random_ones() -> None
 # Steps
 
 
-@pytest.mark.parametrize("kind", ["sgd", "adam"])
+@pytest.mark.parametrize("kind", ["sgd", "adam", "adamw"])
 def test_a_step_moves_each_weight_by_its_own_slope_however_that_lies_in_memory(kind: str) -> None:
     """The slope of a convolution over latents comes channels last, and the weight does not."""
     weight, slope = (randoms(4, 3, 3, 3, seed=seed).float() for seed in (1, 2))
     one, other = weight.clone(), weight.clone()
     for moved, along in ((one, slope.clone()), (other, slope.clone(memory_format=torch.channels_last))):
-        Descent([moved], lr=0.1, momentum=0.9, weight_decay=0.0, kind=kind).step([along])
+        Optimizer([moved], lr=0.1, momentum=0.9, weight_decay=0.0, kind=kind).step([along], 0.1)
     torch.testing.assert_close(other, one)

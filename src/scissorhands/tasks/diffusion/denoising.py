@@ -14,8 +14,8 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from ...data.problem import Problem, on_device
-from ...data.records import Batch, Stored
-from ...distributed import any_rank, broadcast, counted, exclusive_sum, own_share
+from ...data.records import Stored
+from ...distributed import Batch, any_rank, broadcast, own_share
 from ...errors import SettingError
 from ...randomness import generator
 from .extras import imported
@@ -60,12 +60,13 @@ class Denoising:
 
     def drawn(self, batch: Batch) -> tuple[Tensor, Tensor]:
         """Noise and times for the records of this process: those that they would get if one process had all."""
-        latents, count = batch[0], exclusive_sum(counted(batch))[1]
+        latents = batch.inputs
+        own = own_share(batch.total)
         draw = generator(int(broadcast(torch.randint(2**62, ()))), "noise")
-        noise = torch.randn(count, *latents.shape[1:], generator=draw)[own_share(count)]
-        times = torch.randint(len(self.scheduler.alphas_cumprod), (count,), generator=draw)[own_share(count)]
-        if counted(batch) == 0:
-            return torch.zeros_like(latents), torch.zeros_like(batch[1])
+        noise = torch.randn(batch.total, *latents.shape[1:], generator=draw)[own]
+        times = torch.randint(len(self.scheduler.alphas_cumprod), (batch.total,), generator=draw)[own]
+        if batch.count == 0:
+            return torch.zeros_like(latents), torch.zeros_like(batch.labels)
         return noise.to(latents.dtype), times
 
     def stepper(self, steps: int) -> Any:

@@ -1,23 +1,34 @@
 """Erased Stable Diffusion (ESD-u)."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import partial
 from typing import ClassVar
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from ...data.problem import Log, Problem, ignore, on_device
-from ...data.records import Batch
-from ...distributed import broadcast, local_state, marked, mean_over_ranks, own_share, rank_key
-from ...methods.boundary import exchanged
-from ...methods.descent import Descent, finite
-from ...methods.method import Method
-from ...methods.modes import evaluating
-from ...methods.parameters import select
-from ...methods.saliency import gradients
-from ...randomness import generator, seeded
-from ...settings import at_least_one, below_one, count, non_negative, patterns, positive, setting
+from ...methods import (
+    Batch,
+    Descent,
+    Log,
+    Method,
+    Problem,
+    at_least_one,
+    below_one,
+    count,
+    evaluating,
+    generator,
+    ignore,
+    non_negative,
+    on_device,
+    patterns,
+    positive,
+    select,
+    setting,
+    snapshot,
+    swapped,
+)
 from .denoising import Denoising, of, predicted
 
 
@@ -39,57 +50,46 @@ class ErasedDiffusion(Method):
     weight_decay: float = setting(0.0, non_negative, "pull of every weight towards zero")
 
     def scrub(self, model: nn.Module, problem: Problem, log: Log = ignore) -> None:
-        denoising, parameters = of(problem), select(model, self.where)
-        original = {name: value.clone() for name, value in local_state(model).items()}
-        settings = {"lr": self.lr, "momentum": self.momentum, "weight_decay": self.weight_decay}
-        descent = Descent(parameters.values(), **settings, kind=problem.optimizer)
-        loop = problem.progress.loop("erase", model, descent)
-        for _ in loop.epochs(1):
-            with evaluating(model), seeded(problem.seed, "erase", *rank_key()):
-                for step in loop.rest(range(self.steps)):
-                    latents, time, text = self._half_drawn(model, problem, denoising)
-                    with exchanged(model, original), torch.no_grad():
-                        target = self._guided_away(model, denoising, latents, time, text)
+        denoising, original = of(problem), snapshot(model)
+        descent = Descent(model, problem, self, "erase", log, parameters=select(model, self.where), train=False)
+        for _ in descent.epochs(1):
+            for step in descent.steps(range(self.steps)):
+                with evaluating(model), torch.no_grad():
+                    batch, time = self._half_drawn(model, problem, denoising, step)
+                    with swapped(model, original):
+                        target = self._guided_away(model, denoising, batch, time)
+                descent.step(descent.gradient(batch, partial(distance, denoising, time, target)))
 
-                    def error(model: nn.Module, batch: Batch, time: Tensor = time, text: Tensor = text) -> Tensor:
-                        return F.mse_loss(predicted(model, batch[0], time, text), batch[1])
-
-                    loss = mean_over_ranks(error)(model, (latents, target))
-                    descent.step(gradients(loss, parameters))
-                    log({"phase": "erase", "epoch": 0, "step": step + 1, "steps": self.steps, "loss": finite(loss)})
-
-    def _half_drawn(self, model: nn.Module, problem: Problem, denoising: Denoising) -> tuple[Tensor, Tensor, Tensor]:
+    def _half_drawn(self, model: nn.Module, problem: Problem, denoising: Denoising, step: int) -> tuple[Batch, Tensor]:
         """Latents on the way to an image of the concept, as the model draws it now, at a random time of the way."""
-        draw = generator(int(broadcast(torch.randint(2**62, ()))), "half drawn")
-        share = own_share(self.batch_size)
-        own = share if share.start < share.stop else slice(0, 1)  # a process without any computes all the same
+        draw = generator(problem.seed, "half drawn", step)
         prompts = problem.forget.labels.unique()
-        chosen = prompts[torch.randint(len(prompts), (self.batch_size,), generator=draw)][own]
+        chosen = prompts[torch.randint(len(prompts), (self.batch_size,), generator=draw)]
         shape = problem.forget.records.fetch(problem.forget.ids[:1])[0].shape[1:]
-        latents = on_device(model, torch.randn(self.batch_size, *shape, generator=draw)[own])
-        text = denoising.prompts[chosen].to(latents)
+        batch = Batch.of(torch.randn(self.batch_size, *shape, generator=draw), chosen)
+        latents = on_device(model, batch.inputs)
         scheduler = denoising.stepper(self.inference)
         stop = int(torch.randint(self.inference, (1,), generator=draw))
-        with torch.no_grad():
-            for time in scheduler.timesteps[:stop]:
-                plain, asked = self._both(model, denoising, latents, time, text)
-                latents = scheduler.step(plain + self.guidance * (asked - plain), time, latents).prev_sample
-        if share.start == share.stop:
-            marked(latents)
-        return latents, scheduler.timesteps[stop].to(latents.device), text
+        for time in scheduler.timesteps[:stop]:
+            plain, asked = self._both(model, denoising, replace(batch, inputs=latents), time)
+            latents = scheduler.step(plain + self.guidance * (asked - plain), time, latents).prev_sample
+        return replace(batch, inputs=latents), scheduler.timesteps[stop].to(latents.device)
 
-    def _guided_away(
-        self, model: nn.Module, denoising: Denoising, latents: Tensor, time: Tensor, text: Tensor
-    ) -> Tensor:
+    def _guided_away(self, model: nn.Module, denoising: Denoising, batch: Batch, time: Tensor) -> Tensor:
         """What the original would say if it were guided away from the concept."""
-        plain, asked = self._both(model, denoising, latents, time, text)
+        plain, asked = self._both(model, denoising, batch, time)
         return plain - self.strength * (asked - plain)
 
-    def _both(
-        self, model: nn.Module, denoising: Denoising, latents: Tensor, time: Tensor, text: Tensor
-    ) -> tuple[Tensor, Tensor]:
+    def _both(self, model: nn.Module, denoising: Denoising, batch: Batch, time: Tensor) -> tuple[Tensor, Tensor]:
         """What the model says without a prompt and with it."""
+        latents = batch.inputs
         nothing = denoising.nothing.to(latents).expand(len(latents), -1, -1)
-        found = predicted(model, torch.cat([latents, latents]), time, torch.cat([nothing, text]))
-        plain, asked = found.chunk(2)
+        text = torch.cat([nothing, denoising.prompts[batch.labels].to(latents)])
+        plain, asked = predicted(model, torch.cat([latents, latents]), time, text).chunk(2)
         return plain, asked
+
+
+def distance(denoising: Denoising, time: Tensor, target: Tensor, model: nn.Module, batch: Batch) -> Tensor:
+    """The mean squared distance between what the model says for a prompt and the target."""
+    text = denoising.prompts[batch.labels].to(batch.inputs)
+    return F.mse_loss(predicted(model, batch.inputs, time, text), target)

@@ -8,7 +8,6 @@ import json
 import os
 import shutil
 import tempfile
-from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -19,14 +18,15 @@ from torch import Tensor, nn
 
 from ... import files
 from ...cost import measured
-from ...data.problem import Log, Problem, ignore
-from ...data.records import Batch, Part, Stored
+from ...data.problem import Log, Loss, Problem, ignore
+from ...data.records import Part, Stored
 from ...data.sources import Source
+from ...distributed import Batch
 from ...errors import FailedError
 from ...evaluation.reference_models import Teacher
 from ...files import read_json, require_kinds
-from ...methods.descent import Training, finite, scheduled
-from ...methods.modes import training
+from ...methods.descent import Descent, scheduled
+from ...methods.training import Training
 from ...randomness import seeded
 from ..classification.huggingface import hush
 from ..classification.models import create
@@ -185,8 +185,8 @@ def _fit_vae(pipeline: Any, train: Stored, plan: Plan, seed: int, log: Log) -> N
     """Trains the autoencoder, and notes by what its latents are to be multiplied to have deviation 1, in place."""
     vae = pipeline.vae
 
-    def loss(batch: Batch) -> Tensor:
-        images = _signed(batch[0])
+    def loss(networks: nn.Module, batch: Batch) -> Tensor:
+        images = _signed(batch.inputs)
         found = vae.encode(images).latent_dist
         divergence: Tensor = found.kl().mean()
         return F.mse_loss(vae.decode(found.sample()).sample, images) + plan.divergence * divergence
@@ -201,7 +201,7 @@ def _fit_unet(pipeline: Any, latents: Stored, plan: Plan, seed: int, log: Log) -
     unet, text, words, scheduler = pipeline.unet, pipeline.text_encoder, pipeline.tokenizer, pipeline.scheduler
     ids = words([*PROMPTS, ""], padding="max_length", return_tensors="pt").input_ids
 
-    def loss(batch: Batch) -> Tensor:
+    def loss(networks: nn.Module, batch: Batch) -> Tensor:
         clean, digits = batch
         prompts = torch.where(torch.rand(len(digits)) < plan.empty, len(PROMPTS), digits)
         noise, times = torch.randn_like(clean), _times(len(clean))
@@ -230,36 +230,24 @@ def _signed(images: Tensor) -> Tensor:
 
 
 def _fit(
-    networks: nn.ModuleList,
-    records: Stored,
-    loss: Callable[[Batch], Tensor],
-    phase: str,
-    epochs: int,
-    plan: Plan,
-    seed: int,
-    log: Log,
+    networks: nn.ModuleList, records: Stored, loss: Loss, phase: str, epochs: int, plan: Plan, seed: int, log: Log
 ) -> None:
-    """Minimizes the loss, and leaves the running average of the weights, in place."""
+    """Minimize the loss, and leave the running average of the weights, in place."""
     weights = list(networks.parameters())
     average = [weight.detach().clone() for weight in weights]
-    optimizer = torch.optim.AdamW(weights, lr=plan.lr, betas=(0.9, 0.99), weight_decay=1e-4, fused=True)
     everything = Part(records, torch.arange(len(records)))
-    problem = Problem(Part(records, everything.ids[:0]), everything, seed=seed)
-    steps, step = epochs * problem.steps(everything, plan.batch_size), 0
-    with training(networks), seeded(seed, phase):
-        for epoch in range(epochs):
-            for batch in problem.batches(everything, plan.batch_size, phase, epoch):
-                rate = scheduled(plan.lr, "cosine", step, steps) * min(1, (step + 1) / _WARM_UP)
-                optimizer.param_groups[0]["lr"] = rate
-                error = loss(batch)
-                optimizer.zero_grad()
-                error.backward()
-                optimizer.step()
-                step += 1
-                new = 1 - min(plan.average, step / (step + 10))
-                for mean, weight in zip(average, weights, strict=True):
-                    mean.lerp_(weight.detach(), new)
-                log({"phase": phase, "epoch": epoch, "step": step, "steps": steps, "loss": finite(error)})
+    nothing = Part(records, everything.ids[:0])
+    problem = Problem(nothing, everything, loss=loss, seed=seed, optimizer="adamw")
+    settings = Training(lr=plan.lr, batch_size=plan.batch_size, weight_decay=1e-4)
+    steps = epochs * problem.steps(everything, plan.batch_size)
+    descent = Descent(networks, problem, settings, phase, log)
+    for _ in descent.epochs(epochs):
+        for batch in descent.batches(everything):
+            warm_up = min(1, (descent.done + 1) / _WARM_UP)
+            descent.step(descent.gradient(batch), scheduled(plan.lr, "cosine", descent.done, steps) * warm_up)
+            new = 1 - min(plan.average, (descent.done + 1) / (descent.done + 11))
+            for mean, weight in zip(average, weights, strict=True):
+                mean.lerp_(weight.detach(), new)
     for weight, mean in zip(weights, average, strict=True):
         weight.data.copy_(mean)
     networks.eval()

@@ -1,0 +1,86 @@
+"""All that a method is written with, in one place; `scissorhands.methods` has the same names for methods elsewhere."""
+
+from ..data.labels import random_labels
+from ..data.problem import Log, Loss, Problem, ignore, on_device
+from ..data.records import Part
+from ..distributed import Batch, add_
+from ..randomness import generator
+from ..settings import (
+    at_least_one,
+    below_one,
+    count,
+    non_negative,
+    one_of,
+    patterns,
+    positive,
+    positive_share,
+    setting,
+    share,
+    switch,
+    text,
+)
+from .damage import damage, state
+from .descent import Descent
+from .heads import head_of, narrow, widened
+from .method import Method
+from .modes import evaluating
+from .parameters import l1_norm, select, snapshot, swapped, trainable, weights
+from .projection import bounded, guard, inner, overlap, subtract_
+from .reinit import INITS, reinitialize, reset, restart, without_norms
+from .saliency import SALIENCY, fisher_times, gradient_saliency, mean_gradient, top_share
+from .training import Training
+
+__all__ = [
+    "INITS",
+    "SALIENCY",
+    "Batch",
+    "Descent",
+    "Log",
+    "Loss",
+    "Method",
+    "Part",
+    "Problem",
+    "Training",
+    "add_",
+    "at_least_one",
+    "below_one",
+    "bounded",
+    "count",
+    "damage",
+    "evaluating",
+    "fisher_times",
+    "generator",
+    "gradient_saliency",
+    "guard",
+    "head_of",
+    "ignore",
+    "inner",
+    "l1_norm",
+    "mean_gradient",
+    "narrow",
+    "non_negative",
+    "on_device",
+    "one_of",
+    "overlap",
+    "patterns",
+    "positive",
+    "positive_share",
+    "random_labels",
+    "reinitialize",
+    "reset",
+    "restart",
+    "select",
+    "setting",
+    "share",
+    "snapshot",
+    "state",
+    "subtract_",
+    "swapped",
+    "switch",
+    "text",
+    "top_share",
+    "trainable",
+    "weights",
+    "widened",
+    "without_norms",
+]

@@ -1,0 +1,282 @@
+"""What every method promises, as a check that its author can run: `check_method(MyMethod)`.
+
+    from scissorhands.testing import check_method
+
+    def test_my_method():
+        check_method(MyMethod, processes=2)
+
+It runs the method on two small networks, kills and resumes it, and compares one process with many.
+"""
+
+import copy
+import os
+import subprocess
+import sys
+import tempfile
+import tomllib
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from dataclasses import fields, replace
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from .data.forget import Forget
+from .data.problem import Problem, ignore
+from .data.records import Stored
+from .data.split import split
+from .distributed import exit_process, load_weights, process_group, save_weights, shard
+from .distributed.checkpoint import Progress
+from .errors import SettingError
+from .methods import Method, find
+from .randomness import seeded
+from .settings import to_toml
+
+Build = Callable[[], nn.Module]
+Check = Callable[[type[Method], Build, Problem], None]
+
+# Enough work for a small problem to notice, in little time.
+QUICK: dict[str, Any] = {"epochs": 2, "lr": 0.05, "batch_size": 16, "samples": 20}
+
+
+def check_method(kind: type[Method], *, processes: int = 1) -> None:
+    """Raise an AssertionError that says which promise the method breaks; return if it keeps them all.
+
+    With more than one process, it also starts that many by torchrun, and compares the result with that of one.
+    """
+    for name, check in CHECKS.items():
+        for build in (mlp, convnet):
+            try:
+                check(kind, build, small_problem())
+            except AssertionError as error:
+                raise AssertionError(f"{kind.__name__} on the {build.__name__}: {name}: {error}") from error
+    if processes > 1:
+        gives_the_same_with_many_processes(kind, processes)
+
+
+def mlp() -> nn.Module:
+    """A small network without normalization."""
+    with seeded(0, "small network"):
+        return nn.Sequential(nn.Flatten(), nn.Linear(16, 12), nn.ReLU(), nn.Linear(12, 3)).eval()
+
+
+def convnet() -> nn.Module:
+    """A small network with batch normalization."""
+    with seeded(0, "small network"):
+        return nn.Sequential(
+            nn.Conv2d(1, 4, 3, padding=1, bias=False),
+            nn.BatchNorm2d(4),
+            nn.ReLU(),
+            nn.Flatten(),
+            nn.Linear(64, 8),
+            nn.BatchNorm1d(8),
+            nn.ReLU(),
+            nn.Linear(8, 3),
+        ).eval()
+
+
+def small_problem(dtype: torch.dtype = torch.float32) -> Problem:
+    """Sixty images of 4 × 4 in three classes that a small network can tell apart, six of them to forget."""
+    draw = torch.Generator().manual_seed(0)
+    centers = torch.randn(3, 1, 4, 4, generator=draw)
+    train, test = (
+        Stored((centers[labels] + 0.7 * torch.randn(len(labels), 1, 4, 4, generator=draw)).to(dtype), labels)
+        for labels in (torch.arange(60) % 3, torch.arange(30) % 3)
+    )
+    return replace(split(train, Forget("random:10%"), test=test).problem(), watch=False)
+
+
+def quick(kind: type[Method], **changes: Any) -> Method:
+    """The method with little work to do; of the quick settings it takes those that it has."""
+    known = {f.name for f in fields(kind)}
+    return kind.make({k: v for k, v in {**QUICK, **changes}.items() if k in known or k in changes})
+
+
+def scrubbed(method: Method, model: nn.Module, problem: Problem) -> dict[str, Tensor]:
+    """The state of the model after the method."""
+    method.scrub(model, problem, ignore)
+    return {name: value.clone() for name, value in model.state_dict().items()}
+
+
+def same(a: Mapping[str, Tensor], b: Mapping[str, Tensor]) -> bool:
+    """Whether two states are the same to the bit."""
+    return a.keys() == b.keys() and all(torch.equal(a[name], b[name]) for name in a)
+
+
+def changes_the_model_and_keeps_its_form(kind: type[Method], build: Build, problem: Problem) -> None:
+    """The weights change in place; names, shapes and types stay."""
+    model = build()
+    before = {name: value.clone() for name, value in model.state_dict().items()}
+    identities = [id(p) for p in model.parameters()]
+    after = scrubbed(quick(kind), model, problem)
+    assert list(after) == list(before), "the model has other weights than before"
+    assert [id(p) for p in model.parameters()] == identities, "parameters were replaced, not changed in place"
+    form = [(value.shape, value.dtype) for value in before.values()]
+    assert [(value.shape, value.dtype) for value in after.values()] == form, "a weight has another shape or type"
+    assert all(torch.isfinite(value).all() for value in after.values()), "a weight is not finite"
+    still = [name for name in before if name.endswith("weight") and torch.equal(after[name], before[name])]
+    assert not still, f"{still} did not change"
+
+
+def is_decided_by_the_seed(kind: type[Method], build: Build, problem: Problem) -> None:
+    """The same seed gives the same bits, another seed other ones, whatever the global generator's state."""
+
+    def state(seed: int, outside: int) -> dict[str, Tensor]:
+        model = build()
+        with torch.random.fork_rng():
+            torch.manual_seed(outside)
+            return scrubbed(quick(kind), model, replace(problem, seed=seed))
+
+    first, again, other = state(0, outside=1), state(0, outside=2), state(1, outside=1)
+    assert same(first, again), "the same seed gave another model"
+    assert not same(first, other), "another seed gave the same model"
+
+
+def leaves_the_global_generator(kind: type[Method], build: Build, problem: Problem) -> None:
+    """PyTorch's global generator is left as it was."""
+    model = build()
+    state = torch.random.get_rng_state()
+    quick(kind).scrub(model, problem)
+    assert torch.equal(state, torch.random.get_rng_state()), "it drew from PyTorch's global generator"
+
+
+def leaves_mode_gradients_and_switches(kind: type[Method], build: Build, problem: Problem) -> None:
+    """Training mode, gradients and requires_grad are left as they were."""
+    for training in (True, False):
+        model = build().train(training)
+        quick(kind).scrub(model, problem)
+        assert all(module.training is training for module in model.modules()), "it left another mode"
+        assert all(p.grad is None for p in model.parameters()), "it left gradients"
+        assert all(p.requires_grad for p in model.parameters()), "it froze a weight"
+
+
+def leaves_frozen_weights(kind: type[Method], build: Build, problem: Problem) -> None:
+    """A weight that is frozen does not change."""
+    decay = {"weight_decay": 0.1} if "weight_decay" in {f.name for f in fields(kind)} else {}
+    for frozen in [name for name, _ in build().named_parameters()]:
+        model = build()
+        model.get_parameter(frozen).requires_grad_(False)
+        before = model.get_parameter(frozen).clone()
+        after = scrubbed(quick(kind, **decay), model, problem)
+        assert torch.equal(after[frozen], before), f"{frozen} was frozen, and changed"
+
+
+def tells_its_steps(kind: type[Method], build: Build, problem: Problem) -> None:
+    """The log counts the steps, and as many are done as were told."""
+    events: list[Mapping[str, Any]] = []
+    quick(kind).scrub(build(), problem, lambda event: events.append(copy.deepcopy(event)))
+    steps = [event for event in events if "steps" in event]
+    assert [event["step"] for event in steps] == list(range(1, len(steps) + 1)), "the log does not count the steps"
+    assert not steps or len(steps) == steps[-1]["steps"], "it took another number of steps than the log told"
+
+
+def takes_a_single_record(kind: type[Method], build: Build, problem: Problem) -> None:
+    """One record to forget, or one to retain, is enough."""
+    for one in (
+        replace(problem, forget=replace(problem.forget, ids=problem.forget.ids[:1])),
+        replace(problem, retain=replace(problem.retain, ids=problem.retain.ids[:1])),
+    ):
+        after = scrubbed(quick(kind), build(), one)
+        assert all(torch.isfinite(value).all() for value in after.values()), "a weight is not finite"
+
+
+def keeps_its_settings_in_toml(kind: type[Method], build: Build, problem: Problem) -> None:
+    """Settings survive a file, and a setting that does not exist is refused."""
+    method = quick(kind)
+    assert kind.make(tomllib.loads(to_toml(method.to_dict()))) == method, "its settings do not survive TOML"
+    try:
+        kind.make({"no_such_setting": 1})
+    except SettingError:
+        return
+    raise AssertionError("it took a setting that it has not")
+
+
+def resumes_to_the_same_bits(kind: type[Method], build: Build, problem: Problem) -> None:
+    """Killed at any step and started again, it ends as if it had not been killed."""
+    count = 0
+
+    def counting(event: Mapping[str, Any]) -> None:
+        nonlocal count
+        count += "steps" in event
+
+    model = build()
+    quick(kind).scrub(model, problem, counting)
+    expected = model.state_dict()
+    for stop in sorted({1, count // 2, count} - {0}):
+        with tempfile.TemporaryDirectory() as folder:
+            _killed(quick(kind), build(), problem, Path(folder), stop)
+            progress = Progress(Path(folder), every=1e9)
+            after = scrubbed(quick(kind), build(), replace(problem, progress=progress))
+            assert same(after, expected), f"killed after step {stop} of {count}, it ended otherwise"
+
+
+class _KilledError(Exception):
+    """Stands for a kill in the middle of a run."""
+
+
+def _killed(method: Method, model: nn.Module, problem: Problem, folder: Path, stop: int) -> None:
+    """Run the method with a checkpoint after every step, up to the log of step `stop`."""
+    seen = 0
+
+    def dying(event: Mapping[str, Any]) -> None:
+        nonlocal seen
+        seen += "steps" in event
+        if seen == stop:
+            raise _KilledError
+
+    with suppress(_KilledError):
+        method.scrub(model, replace(problem, progress=Progress(folder, every=0.0)), dying)
+
+
+CHECKS: dict[str, Check] = {
+    check.__name__.replace("_", " "): check
+    for check in (
+        changes_the_model_and_keeps_its_form,
+        is_decided_by_the_seed,
+        leaves_the_global_generator,
+        leaves_mode_gradients_and_switches,
+        leaves_frozen_weights,
+        tells_its_steps,
+        takes_a_single_record,
+        keeps_its_settings_in_toml,
+        resumes_to_the_same_bits,
+    )
+}
+
+
+def gives_the_same_with_many_processes(kind: type[Method], processes: int) -> None:
+    """Started by torchrun, it ends with the weights of one process, up to rounding."""
+    name = f"{kind.__module__}:{kind.__qualname__}"
+    alone = convnet().double()
+    quick(kind).scrub(alone, small_problem(torch.float64))
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "model.safetensors"
+        launch = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", str(processes)]
+        done = subprocess.run(
+            [*launch, "-m", "scissorhands.testing", name, str(path)],
+            env={**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path)), "OMP_NUM_THREADS": "1"},
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        assert done.returncode == 0, f"{kind.__name__} fails with {processes} processes: {done.stderr[-2000:]}"
+        together = convnet().double()
+        load_weights(together, [path])
+    for key, value in alone.state_dict().items():
+        near = torch.allclose(value.double(), together.state_dict()[key].double(), rtol=1e-6, atol=1e-9)
+        assert near, f"{kind.__name__}: with {processes} processes {key} is another"
+
+
+def _worker(name: str, path: str) -> None:
+    """Run in each process that torchrun started."""
+    with process_group():
+        model = shard(convnet().double(), torch.device("cpu"))
+        quick(find(name)).scrub(model, small_problem(torch.float64))
+        save_weights(model, Path(path))
+    exit_process(0)
+
+
+if __name__ == "__main__":
+    _worker(*sys.argv[1:])
