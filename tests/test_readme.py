@@ -1,10 +1,7 @@
-"""The README tells the truth: its Python and its shell lines run as printed, and its file map is complete."""
+"""What the README and docs/evaluation.md print runs as printed, and so do the examples."""
 
-import copy
-import json
 import os
 import re
-import shlex
 import subprocess
 import sys
 import warnings
@@ -17,14 +14,15 @@ from PIL import Image
 
 import scissorhands as sh
 from helpers import newcomer, tinysd
+from helpers.commands import cli
+from scissorhands import runs
 from scissorhands.evaluation.evaluate import accuracies
 
 ROOT = Path(__file__).parents[1]
-README = (ROOT / "README.md").read_text()
 
 
-def blocks(language: str) -> list[str]:
-    return re.findall(rf"```{language}\n(.*?)```", README, flags=re.DOTALL)
+def blocks(page: str, language: str) -> list[str]:
+    return re.findall(rf"```{language}\n(.*?)```", (ROOT / page).read_text(), flags=re.DOTALL)
 
 
 def test_the_python_works_as_printed_and_leaves_the_model_usable() -> None:
@@ -32,45 +30,38 @@ def test_the_python_works_as_printed_and_leaves_the_model_usable() -> None:
     parts = sh.split(train, sh.Forget("random:10%"), test=test).parts()
     parts = {name: parts[name] for name in ("retain", "test")}
     before, weights = accuracies(model, parts), [p.detach().clone() for p in model.parameters()]
-    names: dict[str, Any] = {"train": train, "test": test, "model": model, "retrained": copy.deepcopy(model)}
+    names: dict[str, Any] = {"train": train, "test": test, "model": model}
+    (printed,) = blocks("README.md", "python")
     with warnings.catch_warnings(action="error"):
-        exec(blocks("python")[0], names)
+        exec(printed, names)
     assert isinstance(names["scores"], sh.Scores)
-    assert names["scores"].avg_gap > 0
+    assert 0 < names["scores"].avg_gap < 10
     assert any(not torch.equal(p, b) for p, b in zip(model.parameters(), weights, strict=True))
     after = accuracies(model, parts)
     assert all(before[name] > 95 and before[name] - after[name] < 5 for name in parts), (before, after)
 
 
-def test_the_shell_works_as_printed(tmp_path: Path) -> None:
-    for line in "".join(blocks("sh")).splitlines():
-        program, *arguments = shlex.split(line, comments=True)
-        assert program == "scissorhands"
-        done = subprocess.run(
-            [sys.executable, "-m", "scissorhands", *arguments],
-            cwd=tmp_path,
-            env={**os.environ, "SCISSORHANDS_CACHE": str(tmp_path / "cache")},
-            capture_output=True,
-            text=True,
-            check=False,
-        )
-        assert done.returncode == 0, done.stderr  # 3 would mean that a model was damaged
-    scores = sh.Scores.from_dict(json.loads((tmp_path / "runs/scrubbed/scores.json").read_text()))
+def test_the_shell_works_as_printed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("SCISSORHANDS_CACHE", str(tmp_path / "cache"))
+    for line in "".join([*blocks("README.md", "sh"), *blocks("docs/evaluation.md", "sh")]).splitlines():
+        command = line.partition("#")[0].removeprefix("scissorhands ")
+        assert command != line, "a line that does not start with 'scissorhands'"
+        answer = cli(command)
+        assert answer.code == 0, answer.err  # 3 would mean that a model was damaged
+    scores = runs.read(tmp_path / "runs" / "scrubbed").result.scores
     assert scores.avg_gap < 5
+    assert "probe" in scores.values
+    assert scores.verdict
     assert (tmp_path / "report.html").is_file()
 
 
-def test_the_file_map_is_complete() -> None:
-    modules = {path.name for path in (ROOT / "src/scissorhands").glob("*.py") if not path.name.startswith("__")}
-    assert modules == set(re.findall(r"\w+\.py", README.split("## Where things are")[1].split("## ")[0]))
-
-
-@pytest.mark.parametrize("example", ["forget_a_class", "write_a_method"])
-def test_the_examples_run(example: str) -> None:
+@pytest.mark.parametrize(("example", "says"), [("forget_a_class", "forget"), ("write_a_method", "Noise")])
+def test_the_examples_run(example: str, says: str) -> None:
     script = ROOT / "examples" / f"{example}.py"
     done = subprocess.run([sys.executable, str(script)], capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
-    assert "forget" in done.stdout
+    assert says in done.stdout
 
 
 def test_the_example_of_a_pipeline_runs(tmp_path: Path) -> None:
@@ -83,9 +74,3 @@ def test_the_example_of_a_pipeline_runs(tmp_path: Path) -> None:
     for name in ("before", "after"):
         with Image.open(tmp_path / "out" / f"{name}.png") as picture:
             assert picture.width > picture.height > 100  # two rows of four
-
-
-def test_every_link_leads_somewhere() -> None:
-    for page in (ROOT / "README.md", *(ROOT / "docs").glob("*.md"), *(ROOT / "results").glob("*.md")):
-        for target in re.findall(r"\]\(([^)#:]+)\)", page.read_text()):
-            assert (page.parent / target).exists(), f"{page.name} links to {target}"
