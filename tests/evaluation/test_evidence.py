@@ -17,11 +17,10 @@ import scissorhands as sh
 from scissorhands import runs
 from scissorhands.data.records import Stored
 from scissorhands.errors import SettingError
-from scissorhands.evaluation import evidence
+from scissorhands.evaluation import gatherers
 from scissorhands.evaluation import probes as residue
 from scissorhands.evaluation.evaluate import Scores
 from scissorhands.evaluation.evidence import (
-    GATHERERS,
     computable,
     due,
     from_tensors,
@@ -332,7 +331,7 @@ def test_gathering_again_finds_the_same_bits_and_trains_no_reference(exam: Exam)
 
 
 def test_references_saw_half_of_what_is_retained_and_nothing_else(exam: Exam) -> None:
-    halves = evidence._halves(exam)
+    halves = gatherers._halves(exam)
     retained = {*exam.split.retain.ids.tolist()}
     assert len({tuple(half.ids.tolist()) for half in halves}) == 2
     for half in halves:
@@ -386,7 +385,7 @@ def test_shadow_models_are_made_to_forget_by_the_method(exam: Exam) -> None:
     [2, 4, 5, 16],
 )
 def test_each_record_is_in_some_shadow_models_and_not_in_others(shadows: int, exam: Exam) -> None:
-    draws = evidence._shadow_draws(replace(exam, settings=replace(FEW, shadows=shadows)))
+    draws = gatherers._shadow_draws(replace(exam, settings=replace(FEW, shadows=shadows)))
     assert (draws.any(0) & (~draws).any(0)).all()
 
 
@@ -475,4 +474,4 @@ def test_a_setting_of_evaluation_that_is_no_whole_number_above_zero_is_refused(n
 
 
 def test_everything_that_can_be_gathered_is_tested_here() -> None:
-    assert [*GATHERERS] == EVERYTHING
+    assert [*gatherers.GATHERERS] == EVERYTHING

@@ -18,7 +18,7 @@ from sklearn.svm import SVC
 from torch import Tensor
 
 import scissorhands as sh
-from scissorhands.evaluation.evidence import GATHERERS
+from scissorhands.evaluation.gatherers import GATHERERS
 from scissorhands.metrics import (
     GAP_OVER,
     LEVELS,

@@ -4,10 +4,11 @@ from .accuracy import accuracy
 from .gap import GAP_OVER, avg_gap, noise_floor
 from .intervals import Interval, interval, widest
 from .membership import called_non_members
+from .metric import LEVELS, Metric
 from .outputs import Evidence, Outputs
 from .perrecord import sureness
 from .separation import auc, caught_at
-from .table import LEVELS, METRICS, Metric
+from .table import METRICS
 from .verdict import CALLS, DAMAGED, Verdict, verdict
 
 __all__ = [
