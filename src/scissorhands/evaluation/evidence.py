@@ -15,7 +15,7 @@ from torch import Tensor
 from ..data.problem import Log, ignore
 from ..errors import ScissorhandsError, SettingError, did_you_mean
 from ..metrics import LEVELS, METRICS, Evidence, Outputs
-from .exam import Exam, Pace
+from .context import Context, Pace
 from .gatherers import GATHERERS
 
 
@@ -64,25 +64,25 @@ def settings_behind(names: Iterable[str]) -> set[str]:
     return {setting for name, gatherer in GATHERERS.items() if name in needs for setting in gatherer.settings}
 
 
-def plan(exam: Exam, names: list[str]) -> list[Step]:
+def plan(context: Context, names: list[str]) -> list[Step]:
     """What gathering these will take, measured on a few steps of this model on this machine."""
-    pace = Pace.of(exam) if names else Pace(0.0, 0.0)
+    pace = Pace.of(context) if names else Pace(0.0, 0.0)
     found = []
     for name in names:
         try:
-            found.append(Step(name, GATHERERS[name].what(exam), GATHERERS[name].seconds(exam, pace)))
+            found.append(Step(name, GATHERERS[name].what(context), GATHERERS[name].seconds(context, pace)))
         except (ScissorhandsError, ValueError, RuntimeError) as error:
             found.append(Step(name, f"{name} is not possible: {error}", 0.0))
     return found
 
 
-def gather(exam: Exam, names: list[str], log: Log = ignore) -> tuple[Evidence, dict[str, str]]:
+def gather(context: Context, names: list[str], log: Log = ignore) -> tuple[Evidence, dict[str, str]]:
     """The evidence of these names, and why some of it could not be had."""
     found: dict[str, Any] = {}
     failed: dict[str, str] = {}
     for name in names:
         try:
-            found |= GATHERERS[name].gather(exam, log)
+            found |= GATHERERS[name].gather(context, log)
         except (ScissorhandsError, ValueError, RuntimeError) as error:
             failed[name] = str(error).splitlines()[0]
     return found, failed

@@ -16,7 +16,7 @@ from .membership import (
 )
 from .metric import LIKE_RETRAINED, Metric
 from .outputs import Evidence, Outputs
-from .perrecord import likelihood_ratio, rmia, sureness
+from .perrecord import likelihood_ratio, rmia, scaled_logit
 from .separation import auc, caught_at
 
 _PARTS = ("retain", "test", "forget")
@@ -43,24 +43,24 @@ def _attack_on(feature: Callable[[Tensor, Tensor], Tensor]) -> Callable[[Evidenc
     return attack
 
 
-def _sure(outputs: Outputs) -> Tensor:
-    return sureness(outputs.logits, outputs.labels)
+def _scores(outputs: Outputs) -> Tensor:
+    return scaled_logit(outputs.logits, outputs.labels)
 
 
 def _rmia_ratios(evidence: Evidence) -> tuple[Tensor, Tensor]:
     forget, others = (
-        rmia(_sure(evidence[part]).sigmoid(), _stacked(evidence, part).sigmoid()) for part in ("forget", "others")
+        rmia(_scores(evidence[part]).sigmoid(), _stacked(evidence, part).sigmoid()) for part in ("forget", "others")
     )
     return forget, others
 
 
 def _stacked(evidence: Evidence, part: str) -> Tensor:
-    return torch.stack([_sure(one[part]) for one in evidence["references"]])
+    return torch.stack([_scores(one[part]) for one in evidence["references"]])
 
 
 def _likelihood_ratios(evidence: Evidence) -> tuple[Tensor, Tensor]:
-    sure = torch.cat([_sure(evidence["forget"]), _sure(evidence["others"])])
-    found = likelihood_ratio(sure, evidence["shadows"], evidence["shadows_trained"])
+    scores = torch.cat([_scores(evidence["forget"]), _scores(evidence["others"])])
+    found = likelihood_ratio(scores, evidence["shadows"], evidence["shadows_trained"])
     return found[: len(evidence["forget"])], found[len(evidence["forget"]) :]
 
 
@@ -83,7 +83,7 @@ ATTACKS: dict[str, Metric] = {
         "0.5; above is under-forgotten, below is over-forgotten",
         "blind to a memory of few records, and to a model that treats all records alike because it is broken",
         ("forget", "others"),
-        lambda evidence: auc(_sure(evidence["forget"]), _sure(evidence["others"])),
+        lambda evidence: auc(_scores(evidence["forget"]), _scores(evidence["others"])),
         digits=3,
     ),
     "tpr_1": Metric(
@@ -93,7 +93,7 @@ ATTACKS: dict[str, Metric] = {
         "1 %",
         "with a few hundred unseen records it rests on the two or three that look most familiar",
         ("forget", "others"),
-        lambda evidence: caught_at(_sure(evidence["forget"]), _sure(evidence["others"]), 0.01),
+        lambda evidence: caught_at(_scores(evidence["forget"]), _scores(evidence["others"]), 0.01),
     ),
     "tpr_01": Metric(
         "TPR at 0.1 %",
@@ -102,7 +102,7 @@ ATTACKS: dict[str, Metric] = {
         "0.1 %",
         "needs 1,000 unseen records at least, and is steady with 10,000",
         ("forget", "others"),
-        lambda evidence: caught_at(_sure(evidence["forget"]), _sure(evidence["others"]), 0.001),
+        lambda evidence: caught_at(_scores(evidence["forget"]), _scores(evidence["others"]), 0.001),
     ),
 }
 
