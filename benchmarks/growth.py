@@ -28,8 +28,8 @@ from torch import Tensor, nn
 import scissorhands as sh
 from scissorhands.cost import Cost, measured
 from scissorhands.data.records import Fetched, Part, Records
+from scissorhands.evaluation.context import Context
 from scissorhands.evaluation.evaluate import examine, outputs
-from scissorhands.evaluation.exam import Exam
 
 Stages = dict[str, Cost]
 THOUSAND = 1000
@@ -136,7 +136,7 @@ def records(size: int) -> Stages:
     trim = sh.Scissorhands(epochs=0, sample=min(1.0, SAMPLE / len(split.forget)))
     took(found, f"trimming on {SAMPLE} records", lambda: trim.scrub(model, split.problem()))
     said = took(found, "the outputs", lambda: outputs(model, split.parts()))
-    took(found, "the scores", lambda: examine(Exam(model, split), said))
+    took(found, "the scores", lambda: examine(Context(model, split), said))
     return found
 
 
@@ -147,7 +147,7 @@ def forgotten(size: int, everything: int) -> Stages:
     took(found, "trimming on all of them", lambda: sh.Scissorhands(epochs=0).scrub(model, case))
     took(found, "one pass of repair", lambda: sh.Scissorhands(trim=0.0, sample=1e-9, epochs=1).scrub(model, case))
     said = outputs(model, split.parts())
-    took(found, "the scores", lambda: examine(Exam(model, split), said))
+    took(found, "the scores", lambda: examine(Context(model, split), said))
     return found
 
 

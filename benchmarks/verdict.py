@@ -23,7 +23,7 @@ from scissorhands.data.labels import Relabelled
 from scissorhands.data.records import Part, Records
 from scissorhands.data.split import held_out
 from scissorhands.evaluation.evaluate import outputs
-from scissorhands.evaluation.reference_models import Teacher
+from scissorhands.evaluation.reference_models import Trainer
 from scissorhands.methods.training import Training
 from scissorhands.metrics import CALLS, verdict
 from scissorhands.randomness import generator
@@ -62,7 +62,7 @@ def case(name: str, forget: str, wrong: float, draws: int) -> Iterator[dict[str,
         sh.split(train, sh.Forget(forget), test=data.test, unseen=held_out(train, HOLDOUT, i).tolist(), seed=i)
         for i in range(draws)
     ]
-    teacher = Teacher(create("small", data.train, {})[0], TRAINING)
+    trainer = Trainer(create("small", data.train, {})[0], TRAINING)
     roles = {
         "original": [joined(split) for split in splits],
         "retrained": [split.retain for split in splits],
@@ -74,7 +74,7 @@ def case(name: str, forget: str, wrong: float, draws: int) -> Iterator[dict[str,
     evidence: dict[str, list[Any]] = {}
     for number, (role, parts) in enumerate(roles.items()):
         same = [replace(part, ids=some(part.ids, sizes[role], i)) for i, part in enumerate(parts)]
-        models = replace(teacher, seed=number).trained(same)
+        models = replace(trainer, seed=number).trained(same)
         evidence[role] = [
             outputs(model, {k: v for k, v in split.parts().items() if k != "retain" or role != "half data"})
             for model, split in zip(models, splits, strict=True)

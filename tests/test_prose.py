@@ -17,7 +17,7 @@ import scissorhands as sh
 from scissorhands.cli.docs import PAGES as GENERATED
 from scissorhands.data import forget
 from scissorhands.data.problem import on_device
-from scissorhands.data.records import Batch, Stored
+from scissorhands.distributed import Batch, Stored
 from scissorhands.errors import DataError
 from scissorhands.metrics import Metric, Outputs
 

@@ -7,8 +7,8 @@ from .data.problem import Problem
 from .data.sources import Source
 from .data.split import Split, split
 from .errors import ScissorhandsError
+from .evaluation.context import Evaluation
 from .evaluation.evaluate import Scores, evaluate
-from .evaluation.exam import Evaluation
 from .methods import (
     BoundaryExpand,
     BoundaryShrink,

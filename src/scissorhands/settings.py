@@ -4,11 +4,12 @@ That line feeds the check when the object is made, the command line's help, the 
 """
 
 import dataclasses
-import json
 import math
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import MISSING, dataclass, field, fields
 from typing import Any, Self, get_type_hints
+
+import tomli_w
 
 from .errors import SettingError, did_you_mean, given
 
@@ -126,7 +127,7 @@ def _read(value: str, kind: Any) -> Any:
 
 
 def to_toml(tables: Mapping[str, Any]) -> str:
-    """The values and one level of tables as TOML.
+    """Write the values and tables as TOML.
 
     >>> print(to_toml({"seed": 0, "method": {"name": "scissorhands", "trim": 0.03, "project": True}}))
     seed = 0
@@ -137,18 +138,4 @@ def to_toml(tables: Mapping[str, Any]) -> str:
     project = true
     <BLANKLINE>
     """
-    lines = [f"{name} = {_value(value)}" for name, value in tables.items() if not isinstance(value, Mapping)]
-    for name, value in tables.items():
-        if isinstance(value, Mapping):
-            lines += ["", f"[{name}]", *(f"{inner} = {_value(x)}" for inner, x in value.items())]
-    return "\n".join(lines).lstrip("\n") + "\n"
-
-
-def _value(value: Any) -> str:
-    if isinstance(value, float):
-        return repr(value)
-    if isinstance(value, Mapping):
-        return "{" + ", ".join(f"{json.dumps(name)} = {_value(x)}" for name, x in value.items()) + "}"
-    if isinstance(value, list | tuple):
-        return "[" + ", ".join(map(_value, value)) + "]"
-    return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")
+    return tomli_w.dumps(tables)

@@ -17,11 +17,10 @@ import scissorhands as sh
 from scissorhands import runs
 from scissorhands.data.records import Stored
 from scissorhands.errors import SettingError
-from scissorhands.evaluation import evidence
-from scissorhands.evaluation import probes as residue
+from scissorhands.evaluation import gatherers, probes
+from scissorhands.evaluation.context import Context, Evaluation
 from scissorhands.evaluation.evaluate import Scores
 from scissorhands.evaluation.evidence import (
-    GATHERERS,
     computable,
     due,
     from_tensors,
@@ -31,8 +30,7 @@ from scissorhands.evaluation.evidence import (
     to_tensors,
     wanted,
 )
-from scissorhands.evaluation.exam import Evaluation, Exam
-from scissorhands.evaluation.reference_models import Teacher
+from scissorhands.evaluation.reference_models import Trainer
 from scissorhands.files import cache as private_cache
 from scissorhands.methods.training import Training
 from scissorhands.metrics import METRICS, Outputs
@@ -59,16 +57,16 @@ def stored(split: sh.Split, forget: str = "random:20%") -> sh.Split:
 
 
 @pytest.fixture
-def exam(build: Callable[[], nn.Module], split: sh.Split) -> Exam:
+def context(build: Callable[[], nn.Module], split: sh.Split) -> Context:
     """A small model of which all is known that an examiner can ask for."""
-    teacher = Teacher(build(), TRAINING, folder=cache())
+    trainer = Trainer(build(), TRAINING, folder=cache())
     method = sh.FineTune(epochs=1, batch_size=16)
-    return Exam(build(), stored(split), FEW, teacher, method, seconds=0.5, original_accuracy=101.0)
+    return Context(build(), stored(split), FEW, trainer, method, seconds=0.5, original_accuracy=101.0)
 
 
-def steps(names: list[str], exam: Exam) -> dict[str, str]:
+def steps(names: list[str], context: Context) -> dict[str, str]:
     """The plan in words, by name."""
-    return {step.name: step.what for step in plan(exam, names)}
+    return {step.name: step.what for step in plan(context, names)}
 
 
 # Storing
@@ -132,8 +130,8 @@ def test_what_belongs_to_a_retrained_model_is_not_stored_twice() -> None:
     assert to_tensors(known).keys() == {"forget.logits", "forget.labels"}
 
 
-def test_all_that_is_gathered_can_be_stored(exam: Exam, tmp_path: Path) -> None:
-    found, failed = gather(exam, EVERYTHING)
+def test_all_that_is_gathered_can_be_stored(context: Context, tmp_path: Path) -> None:
+    found, failed = gather(context, EVERYTHING)
     assert failed == {}
     runs.write_evidence(tmp_path, found)
     runs.write_result(tmp_path, Result(Scores({}, {})))
@@ -183,9 +181,9 @@ def test_an_unknown_level_is_refused_by_evaluate(build: Callable[[], nn.Module],
         sh.evaluate(build(), split, level="deeep")
 
 
-def test_everything_that_a_metric_needs_comes_from_somewhere(exam: Exam) -> None:
-    found, _ = gather(exam, EVERYTHING)
-    there = {*exam.split.parts(), *found, "retrained"}
+def test_everything_that_a_metric_needs_comes_from_somewhere(context: Context) -> None:
+    found, _ = gather(context, EVERYTHING)
+    there = {*context.split.parts(), *found, "retrained"}
     assert all({*metric.needs} <= there for metric in METRICS.values())
 
 
@@ -219,59 +217,59 @@ def test_another_setting_makes_stale_what_depends_on_it_and_nothing_else(name: s
 
 
 @pytest.mark.parametrize("level", ["standard", "deep"])
-def test_a_plan_names_everything_and_what_it_takes(level: str, exam: Exam) -> None:
+def test_a_plan_names_everything_and_what_it_takes(level: str, context: Context) -> None:
     names = wanted(level, (), ())
-    found = plan(exam, names)
+    found = plan(context, names)
     assert [step.name for step in found] == names
     assert all(step.seconds > 0 for step in found)
     assert all(step.what and "not possible" not in step.what for step in found)
 
 
-def test_a_plan_says_what_the_settings_say(exam: Exam) -> None:
-    words = steps(EVERYTHING, exam)
+def test_a_plan_says_what_the_settings_say(context: Context) -> None:
+    words = steps(EVERYTHING, context)
     assert words["few_shot"] == "relearning from 2 records of each class"
     assert words["relearning"] == "relearning the forgotten records, at most 3 epochs"
     assert words["references"] == "2 reference models on half of the retained data"
     assert words["shadows"] == "3 shadow models, each made to forget"
 
 
-def test_a_plan_for_nothing_is_empty(exam: Exam) -> None:
-    assert plan(exam, []) == []
+def test_a_plan_for_nothing_is_empty(context: Context) -> None:
+    assert plan(context, []) == []
 
 
-def test_a_plan_says_how_many_models_are_kept_from_before(exam: Exam) -> None:
-    before = {step.name: step.seconds for step in plan(exam, ["references", "shadows"])}
-    gather(exam, ["references", "shadows"])
-    assert steps(["references", "shadows"], exam) == {
+def test_a_plan_says_how_many_models_are_kept_from_before(context: Context) -> None:
+    before = {step.name: step.seconds for step in plan(context, ["references", "shadows"])}
+    gather(context, ["references", "shadows"])
+    assert steps(["references", "shadows"], context) == {
         "references": "2 reference models on half of the retained data, 2 of them kept from before",
         "shadows": "3 shadow models, each made to forget, 3 of them kept from before",
     }
-    after = {step.name: step.seconds for step in plan(exam, ["references", "shadows"])}
+    after = {step.name: step.seconds for step in plan(context, ["references", "shadows"])}
     assert after["references"] < before["references"]
     assert after["shadows"] == 3 * 0.5  # what the method takes, three times
-    more = replace(exam, settings=replace(FEW, references=5))
+    more = replace(context, settings=replace(FEW, references=5))
     assert steps(["references"], more)["references"].startswith("5 reference models")
     assert steps(["references"], more)["references"].endswith("2 of them kept from before")
 
 
-def test_a_plan_leaves_the_model_as_it_was_and_keeps_nothing(exam: Exam) -> None:
-    exam.model.train()
-    state = copy.deepcopy(exam.model.state_dict())
-    plan(exam, EVERYTHING)
-    torch.testing.assert_close(exam.model.state_dict(), state, rtol=0, atol=0)
-    assert all(module.training for module in exam.model.modules())
-    assert all(parameter.grad is None for parameter in exam.model.parameters())
+def test_a_plan_leaves_the_model_as_it_was_and_keeps_nothing(context: Context) -> None:
+    context.model.train()
+    state = copy.deepcopy(context.model.state_dict())
+    plan(context, EVERYTHING)
+    torch.testing.assert_close(context.model.state_dict(), state, rtol=0, atol=0)
+    assert all(module.training for module in context.model.modules())
+    assert all(parameter.grad is None for parameter in context.model.parameters())
     assert not cache().exists()
 
 
 def test_a_plan_draws_no_random_numbers_of_the_users(mlp: nn.Module, split: sh.Split) -> None:
     before = torch.get_rng_state()
-    plan(Exam(mlp, split, FEW), ["reawakened"])
+    plan(Context(mlp, split, FEW), ["reawakened"])
     assert torch.equal(torch.get_rng_state(), before)
 
 
-def test_a_plan_says_what_is_not_possible_and_why(exam: Exam) -> None:
-    unknown = replace(exam, teacher=None)
+def test_a_plan_says_what_is_not_possible_and_why(context: Context) -> None:
+    unknown = replace(context, trainer=None)
     found = {step.name: step for step in plan(unknown, EVERYTHING)}
     assert [*found] == EVERYTHING
     for name in ("references", "shadows"):
@@ -285,97 +283,97 @@ NO_HEAD = nn.Sequential(nn.Conv2d(1, 3, 4), nn.Flatten())
 
 @pytest.mark.parametrize("forget", ["random:20%", "class:2"])
 def test_a_model_without_features_can_be_planned_for(forget: str, split: sh.Split) -> None:
-    exam = Exam(NO_HEAD, stored(split, forget), FEW, Teacher(NO_HEAD, TRAINING, folder=cache()))
-    assert [step.name for step in plan(exam, EVERYTHING)] == EVERYTHING
+    context = Context(NO_HEAD, stored(split, forget), FEW, Trainer(NO_HEAD, TRAINING, folder=cache()))
+    assert [step.name for step in plan(context, EVERYTHING)] == EVERYTHING
 
 
 def test_one_record_of_data_that_is_sorted_by_class_can_be_planned_for(mlp: nn.Module, split: sh.Split) -> None:
     labels = torch.arange(3).repeat_interleave(120)
     sorted_by_class = Stored(torch.randn(360, 1, 4, 4, generator=torch.Generator().manual_seed(0)), labels)
-    exam = Exam(mlp, sh.split(sorted_by_class, sh.Forget("random:1"), test=sorted_by_class), FEW)
-    assert [step.name for step in plan(exam, ["probe"])] == ["probe"]
-    assert gather(exam, ["probe"])[1] == {}
+    context = Context(mlp, sh.split(sorted_by_class, sh.Forget("random:1"), test=sorted_by_class), FEW)
+    assert [step.name for step in plan(context, ["probe"])] == ["probe"]
+    assert gather(context, ["probe"])[1] == {}
 
 
 # Gathering
 
 
-def test_what_is_gathered_is_that_of_the_model(exam: Exam) -> None:
-    found, failed = gather(exam, ["probe", "few_shot", "relearning"])
-    inside, outside = residue.probe(exam.model, exam.problem, exam.split.others, FEW.shots)
+def test_what_is_gathered_is_that_of_the_model(context: Context) -> None:
+    found, failed = gather(context, ["probe", "few_shot", "relearning"])
+    inside, outside = probes.probe(context.model, context.problem, context.split.others, FEW.shots)
     assert failed == {}
     assert torch.equal(found["probe"], inside)
     assert torch.equal(found["probe_others"], outside)
-    assert_alike(found["few_shot"], residue.few_shot(exam.model, exam.problem, FEW.shots, TRAINING.batch_size))
+    assert_alike(found["few_shot"], probes.few_shot(context.model, context.problem, FEW.shots, TRAINING.batch_size))
     assert len(found["relearning"]) == FEW.relearn + 1
     assert found["original_accuracy"] == 101.0
 
 
-def test_gathering_leaves_the_model_and_all_random_numbers_as_they_were(exam: Exam) -> None:
-    exam.model.train()
-    state = copy.deepcopy(exam.model.state_dict())
+def test_gathering_leaves_the_model_and_all_random_numbers_as_they_were(context: Context) -> None:
+    context.model.train()
+    state = copy.deepcopy(context.model.state_dict())
     before = torch.get_rng_state(), str(np.random.get_state(legacy=False)), random.getstate()
-    _, failed = gather(exam, EVERYTHING)
+    _, failed = gather(context, EVERYTHING)
     assert failed == {}
-    torch.testing.assert_close(exam.model.state_dict(), state, rtol=0, atol=0)
-    assert all(module.training for module in exam.model.modules())
+    torch.testing.assert_close(context.model.state_dict(), state, rtol=0, atol=0)
+    assert all(module.training for module in context.model.modules())
     assert torch.equal(torch.get_rng_state(), before[0])
     assert (str(np.random.get_state(legacy=False)), random.getstate()) == before[1:]
 
 
-def test_gathering_again_finds_the_same_bits_and_trains_no_reference(exam: Exam) -> None:
+def test_gathering_again_finds_the_same_bits_and_trains_no_reference(context: Context) -> None:
     events: list[Mapping[str, Any]] = []
-    first, _ = gather(exam, EVERYTHING)
-    again, _ = gather(exam, EVERYTHING, events.append)
+    first, _ = gather(context, EVERYTHING)
+    again, _ = gather(context, EVERYTHING, events.append)
     assert_alike(dict(again), dict(first))
     assert "train" not in {event["phase"] for event in events}
 
 
-def test_references_saw_half_of_what_is_retained_and_nothing_else(exam: Exam) -> None:
-    halves = evidence._halves(exam)
-    retained = {*exam.split.retain.ids.tolist()}
+def test_references_saw_half_of_what_is_retained_and_nothing_else(context: Context) -> None:
+    halves = gatherers._halves(context)
+    retained = {*context.split.retain.ids.tolist()}
     assert len({tuple(half.ids.tolist()) for half in halves}) == 2
     for half in halves:
         assert {*half.ids.tolist()} < retained
         assert len(half) == round(len(retained) / 2)
-    found, _ = gather(exam, ["references"])
-    parts = exam.split.parts()
+    found, _ = gather(context, ["references"])
+    parts = context.split.parts()
     for one in found["references"]:
         assert one.keys() == {"forget", "others", "unseen", "test"}  # a half of the retained records it did see
         assert all(torch.equal(one[name].labels, parts[name].labels) for name in one)
 
 
-def test_references_for_a_class_are_probed_too(exam: Exam, split: sh.Split) -> None:
-    three = replace(exam, split=stored(split, "class:2"))
+def test_references_for_a_class_are_probed_too(context: Context, split: sh.Split) -> None:
+    three = replace(context, split=stored(split, "class:2"))
     found, failed = gather(three, ["probe", "references"])
     assert failed == {}
     assert all(len(one["probe"]) == len(found["probe"]) for one in found["references"])
     assert all(len(one["probe_others"]) == len(three.split.others) for one in found["references"])
 
 
-def test_a_shadow_model_learns_and_forgets_half_of_the_pool(exam: Exam) -> None:
-    lessons: list[sh.Problem] = []
+def test_a_shadow_model_learns_and_forgets_half_of_the_pool(context: Context) -> None:
+    problems: list[sh.Problem] = []
 
     class Noting(sh.FineTune):
         def scrub(self, model: nn.Module, problem: sh.Problem, log: Any = None) -> None:
-            lessons.append(problem)
+            problems.append(problem)
 
-    found, _ = gather(replace(exam, method=Noting()), ["shadows"])
-    forget, others, retain = exam.split.forget, exam.split.others, exam.split.retain
+    found, _ = gather(replace(context, method=Noting()), ["shadows"])
+    forget, others, retain = context.split.forget, context.split.others, context.split.retain
     pool = torch.cat([part.records.fetch(part.ids)[0] for part in (forget, others)])
     assert found["shadows"].shape == found["shadows_trained"].shape == (3, len(pool))
     assert all(abs(2 * count - len(pool)) <= 1 for count in found["shadows_trained"].sum(1).tolist())
-    for lesson, drawn in zip(lessons, found["shadows_trained"], strict=True):
-        assert torch.equal(lesson.forget.records.fetch(lesson.forget.ids)[0], pool[drawn])
-        assert torch.equal(lesson.retain.records.fetch(lesson.retain.ids)[0], retain.records.fetch(retain.ids)[0])
-        assert lesson.unseen is not None
-        assert torch.equal(lesson.unseen.records.fetch(lesson.unseen.ids)[0], pool[~drawn])
-    assert len({lesson.seed for lesson in lessons}) == 3
+    for problem, drawn in zip(problems, found["shadows_trained"], strict=True):
+        assert torch.equal(problem.forget.records.fetch(problem.forget.ids)[0], pool[drawn])
+        assert torch.equal(problem.retain.records.fetch(problem.retain.ids)[0], retain.records.fetch(retain.ids)[0])
+        assert problem.unseen is not None
+        assert torch.equal(problem.unseen.records.fetch(problem.unseen.ids)[0], pool[~drawn])
+    assert len({problem.seed for problem in problems}) == 3
 
 
-def test_shadow_models_are_made_to_forget_by_the_method(exam: Exam) -> None:
+def test_shadow_models_are_made_to_forget_by_the_method(context: Context) -> None:
     (scrubbed, _), (only_trained, _) = (
-        gather(replace(exam, method=method), ["shadows"]) for method in (exam.method, None)
+        gather(replace(context, method=method), ["shadows"]) for method in (context.method, None)
     )
     assert torch.equal(scrubbed["shadows_trained"], only_trained["shadows_trained"])
     assert not torch.equal(scrubbed["shadows"], only_trained["shadows"])
@@ -385,13 +383,13 @@ def test_shadow_models_are_made_to_forget_by_the_method(exam: Exam) -> None:
     "shadows",
     [2, 4, 5, 16],
 )
-def test_each_record_is_in_some_shadow_models_and_not_in_others(shadows: int, exam: Exam) -> None:
-    draws = evidence._shadow_draws(replace(exam, settings=replace(FEW, shadows=shadows)))
+def test_each_record_is_in_some_shadow_models_and_not_in_others(shadows: int, context: Context) -> None:
+    draws = gatherers._shadow_draws(replace(context, settings=replace(FEW, shadows=shadows)))
     assert (draws.any(0) & (~draws).any(0)).all()
 
 
-def test_what_could_not_be_had_is_reported_with_its_reason(exam: Exam) -> None:
-    found, failed = gather(replace(exam, teacher=None, original_accuracy=None), EVERYTHING)
+def test_what_could_not_be_had_is_reported_with_its_reason(context: Context) -> None:
+    found, failed = gather(replace(context, trainer=None, original_accuracy=None), EVERYTHING)
     assert found.keys() == {"probe", "probe_others", "probe_shots", "reawakened", "few_shot"}
     assert failed["relearning"] == "what the original knew of the forgotten records is not recorded."
     assert failed["references"] == failed["shadows"]
@@ -399,20 +397,20 @@ def test_what_could_not_be_had_is_reported_with_its_reason(exam: Exam) -> None:
 
 
 def test_a_model_without_features_is_looked_at_in_all_other_ways(split: sh.Split) -> None:
-    exam = Exam(NO_HEAD, stored(split), FEW, Teacher(NO_HEAD, TRAINING, folder=cache()), original_accuracy=50.0)
-    found, failed = gather(exam, EVERYTHING)
+    context = Context(NO_HEAD, stored(split), FEW, Trainer(NO_HEAD, TRAINING, folder=cache()), original_accuracy=50.0)
+    found, failed = gather(context, EVERYTHING)
     assert failed == {"probe": "a probe of the features needs a model that ends in a linear layer."}
     assert {"reawakened", "few_shot", "relearning", "references", "shadows"} <= found.keys()
 
 
 def test_a_class_of_a_model_without_features_has_references(split: sh.Split) -> None:
-    exam = Exam(NO_HEAD, stored(split, "class:2"), FEW, Teacher(NO_HEAD, TRAINING, folder=cache()))
-    assert gather(exam, ["references"])[1] == {}
+    context = Context(NO_HEAD, stored(split, "class:2"), FEW, Trainer(NO_HEAD, TRAINING, folder=cache()))
+    assert gather(context, ["references"])[1] == {}
 
 
-def test_a_training_that_diverges_is_reported_and_the_rest_is_there(exam: Exam) -> None:
-    assert exam.teacher
-    wild = replace(exam, teacher=replace(exam.teacher, training=replace(TRAINING, lr=1e30, epochs=9)))
+def test_a_training_that_diverges_is_reported_and_the_rest_is_there(context: Context) -> None:
+    assert context.trainer
+    wild = replace(context, trainer=replace(context.trainer, training=replace(TRAINING, lr=1e30, epochs=9)))
     found, failed = gather(wild, EVERYTHING)
     assert "training diverged" in failed["references"]
     assert "training diverged" in failed["shadows"]
@@ -447,9 +445,9 @@ def test_a_class_of_which_there_are_no_others_is_evaluated_all_the_same(kind: An
 
 
 @pytest.mark.parametrize("name", Evaluation().to_dict())
-def test_every_setting_of_evaluation_changes_something(name: str, exam: Exam) -> None:
-    base, _ = gather(exam, EVERYTHING)
-    changed, _ = gather(replace(exam, settings=replace(FEW, **{name: getattr(FEW, name) + 1})), EVERYTHING)
+def test_every_setting_of_evaluation_changes_something(name: str, context: Context) -> None:
+    base, _ = gather(context, EVERYTHING)
+    changed, _ = gather(replace(context, settings=replace(FEW, **{name: getattr(FEW, name) + 1})), EVERYTHING)
     assert to_tensors(base).keys() == to_tensors(changed).keys() or name == "references"
     shared = to_tensors(base).keys() & to_tensors(changed).keys()
     differs = {
@@ -475,4 +473,4 @@ def test_a_setting_of_evaluation_that_is_no_whole_number_above_zero_is_refused(n
 
 
 def test_everything_that_can_be_gathered_is_tested_here() -> None:
-    assert [*GATHERERS] == EVERYTHING
+    assert [*gatherers.GATHERERS] == EVERYTHING

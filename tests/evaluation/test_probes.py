@@ -16,17 +16,17 @@ from torch.utils.data import TensorDataset
 import scissorhands as sh
 from scissorhands.data.records import Part, Stored
 from scissorhands.errors import ModelError
-from scissorhands.evaluation import probes as residue
+from scissorhands.evaluation import probes
 from scissorhands.evaluation.predict import predict
 from scissorhands.metrics import accuracy
 
 Look = Callable[[nn.Module, sh.Problem, Part], Any]
 
 LOOKS: dict[str, Look] = {
-    "probe": lambda model, problem, others: residue.probe(model, problem, others, shots=2),
-    "reawaken": lambda model, problem, others: residue.reawaken(model, problem, batch_size=16),
-    "few shot": lambda model, problem, others: residue.few_shot(model, problem, shots=2, batch_size=16),
-    "relearn": lambda model, problem, others: residue.relearn(model, problem, wanted=101.0, batch_size=4, most=3),
+    "probe": lambda model, problem, others: probes.probe(model, problem, others, shots=2),
+    "reawaken": lambda model, problem, others: probes.reawaken(model, problem, batch_size=16),
+    "few shot": lambda model, problem, others: probes.few_shot(model, problem, shots=2, batch_size=16),
+    "relearn": lambda model, problem, others: probes.relearn(model, problem, wanted=101.0, batch_size=4, most=3),
 }
 
 
@@ -68,7 +68,7 @@ def test_features_are_what_the_last_linear_layer_is_given(build: Callable[[], nn
     model = build()
     assert isinstance(model, nn.Sequential)
     inputs, _ = split.retain.records.fetch(split.retain.ids)
-    torch.testing.assert_close(residue.features(model, split.retain), model[:-1](inputs))
+    torch.testing.assert_close(probes.features(model, split.retain), model[:-1](inputs))
 
 
 class HeadFirst(nn.Module):
@@ -88,12 +88,12 @@ class HeadFirst(nn.Module):
 def test_the_last_layer_is_the_one_that_is_called_last_wherever_it_is_registered(split: sh.Split) -> None:
     model = HeadFirst()
     inputs, _ = split.retain.records.fetch(split.retain.ids)
-    torch.testing.assert_close(residue.features(model, split.retain), model.body(inputs.flatten(1)).relu())
+    torch.testing.assert_close(probes.features(model, split.retain), model.body(inputs.flatten(1)).relu())
 
 
 def test_features_do_not_depend_on_the_batch_size(build: Callable[[], nn.Module], split: sh.Split) -> None:
     model = build().train()
-    torch.testing.assert_close(residue.features(model, split.retain, 7), residue.features(model, split.retain))
+    torch.testing.assert_close(probes.features(model, split.retain, 7), probes.features(model, split.retain))
 
 
 class Tokens(nn.Linear):
@@ -116,9 +116,9 @@ class Tokens(nn.Linear):
 )
 def test_a_model_that_does_not_end_in_a_linear_layer_is_refused(model: nn.Module, split: sh.Split) -> None:
     with pytest.raises(ModelError, match=r"^a probe of the features needs a model that ends in a linear layer\.$"):
-        residue.features(model, split.retain)
+        probes.features(model, split.retain)
     with pytest.raises(ModelError, match="ends in a linear layer"):
-        residue.probe(model, split.problem(), split.others, 2)
+        probes.probe(model, split.problem(), split.others, 2)
 
 
 # The probe
@@ -127,17 +127,17 @@ def test_a_model_that_does_not_end_in_a_linear_layer_is_refused(model: nn.Module
 def test_the_probe_is_sklearns_logistic_regression_on_scaled_features(
     build: Callable[[], nn.Module], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(residue, "_DRAWS", 1)
+    monkeypatch.setattr(probes, "_DRAWS", 1)
     draw = torch.Generator().manual_seed(0)
     data = Stored(torch.randn(120, 1, 4, 4, generator=draw), torch.randint(3, (120,), generator=draw))
     data.inputs[:, 0, 0, 0] += data.labels
     model = build()
     forget, retain, others = (Part(data, ids) for ids in torch.arange(120).split([30, 60, 30]))
     problem = sh.Problem(forget, retain)
-    inside, outside = residue.probe(model, problem, others, shots=3)
+    inside, outside = probes.probe(model, problem, others, shots=3)
 
-    known, asked, strange = (residue.features(model, part).numpy() for part in (retain, forget, others))
-    shown, rest = (places.numpy() for places in residue._shots(problem, 3, 0))
+    known, asked, strange = (probes.features(model, part).numpy() for part in (retain, forget, others))
+    shown, rest = (places.numpy() for places in probes._shots(problem, 3, 0))
     points = np.concatenate([known, asked[shown]])
     labels = np.concatenate([retain.labels.numpy(), forget.labels.numpy()[shown]])
     mean, deviation = points.mean(0), points.std(0, ddof=1).clip(1e-6)
@@ -152,19 +152,19 @@ def test_the_probe_is_sklearns_logistic_regression_on_scaled_features(
 
 def test_the_probe_finds_a_class_whose_features_lie_apart(plane: sh.Problem) -> None:
     others = part(torch.cat([around(2, 4, count=3, seed=1), around(0, 0, count=2, seed=1)]), torch.full((5,), 2))
-    inside, outside = residue.probe(shows_its_inputs(), plane, others, shots=3)
+    inside, outside = probes.probe(shows_its_inputs(), plane, others, shots=3)
     assert inside.tolist() == [1.0] * 12
     assert outside.tolist() == [1.0] * 3 + [0.0] * 2
 
 
 def test_the_probe_does_not_find_a_class_whose_features_are_those_of_another(plane: sh.Problem) -> None:
     hidden = replace(plane, forget=part(around(0, 0, count=12, seed=2), torch.full((12,), 2)))
-    inside, _ = residue.probe(shows_its_inputs(), hidden, hidden.forget, shots=2)
+    inside, _ = probes.probe(shows_its_inputs(), hidden, hidden.forget, shots=2)
     assert inside.tolist() == [0.0] * 12
 
 
 def test_records_that_the_probe_is_shown_are_not_scored(plane: sh.Problem, monkeypatch: pytest.MonkeyPatch) -> None:
-    fitted, draws = residue._fitted, []
+    fitted, draws = probes._fitted, []
 
     def noted(points: Tensor, labels: Tensor, asked: Tensor) -> Tensor:
         shown = {tuple(point) for point in points[labels == 2].tolist()}
@@ -172,9 +172,9 @@ def test_records_that_the_probe_is_shown_are_not_scored(plane: sh.Problem, monke
         draws.append((shown, scored))
         return fitted(points, labels, asked)
 
-    monkeypatch.setattr(residue, "_fitted", noted)
-    residue.probe(shows_its_inputs(), plane, plane.forget, shots=5)
-    everything = {tuple(point) for point in residue.features(shows_its_inputs(), plane.forget).tolist()}
+    monkeypatch.setattr(probes, "_fitted", noted)
+    probes.probe(shows_its_inputs(), plane, plane.forget, shots=5)
+    everything = {tuple(point) for point in probes.features(shows_its_inputs(), plane.forget).tolist()}
     assert len(draws) == 4
     assert len({tuple(sorted(shown)) for shown, _ in draws}) > 1
     for shown, scored in draws:
@@ -184,37 +184,37 @@ def test_records_that_the_probe_is_shown_are_not_scored(plane: sh.Problem, monke
 
 
 def test_a_record_that_every_draw_shows_is_left_out(plane: sh.Problem, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(residue, "_DRAWS", 1)
-    inside, _ = residue.probe(shows_its_inputs(), plane, plane.forget, shots=5)
+    monkeypatch.setattr(probes, "_DRAWS", 1)
+    inside, _ = probes.probe(shows_its_inputs(), plane, plane.forget, shots=5)
     assert len(inside) == 7
 
 
 def test_never_more_than_half_of_a_label_is_shown(plane: sh.Problem) -> None:
     three = replace(plane, forget=replace(plane.forget, ids=torch.arange(3)))
-    shown, rest = residue._shots(three, 5, 0)
+    shown, rest = probes._shots(three, 5, 0)
     assert (len(shown), len(rest)) == (1, 2)
     assert sorted([*shown.tolist(), *rest.tolist()]) == [0, 1, 2]
 
 
 def test_a_label_of_one_record_is_scored_without_being_shown(plane: sh.Problem) -> None:
     one = replace(plane, forget=replace(plane.forget, ids=torch.arange(1)))
-    inside, _ = residue.probe(shows_its_inputs(), one, plane.forget, shots=5)
+    inside, _ = probes.probe(shows_its_inputs(), one, plane.forget, shots=5)
     assert inside.tolist() == [0.0]  # a class that the probe was never shown
     retained = replace(one, forget=part(around(4, 0, count=1), torch.tensor([1])))
-    inside, _ = residue.probe(shows_its_inputs(), retained, plane.forget, shots=5)
+    inside, _ = probes.probe(shows_its_inputs(), retained, plane.forget, shots=5)
     assert inside.tolist() == [1.0]
 
 
 def test_a_large_part_is_probed_by_a_sample_of_it(plane: sh.Problem, monkeypatch: pytest.MonkeyPatch) -> None:
-    fitted, sizes = residue._fitted, []
+    fitted, sizes = probes._fitted, []
 
     def noted(points: Tensor, labels: Tensor, asked: Tensor) -> Tensor:
         sizes.append(len(points))
         return fitted(points, labels, asked)
 
-    monkeypatch.setattr(residue, "_fitted", noted)
-    monkeypatch.setattr(residue, "MOST", 10)
-    residue.probe(shows_its_inputs(), plane, plane.forget, shots=5)
+    monkeypatch.setattr(probes, "_fitted", noted)
+    monkeypatch.setattr(probes, "MOST", 10)
+    probes.probe(shows_its_inputs(), plane, plane.forget, shots=5)
     assert sizes == [15] * 4
 
 
@@ -223,12 +223,12 @@ def test_a_large_part_is_probed_by_a_sample_of_it(plane: sh.Problem, monkeypatch
 
 def test_reawakening_trains_on_retained_records_alone(build: Callable[[], nn.Module], problem: sh.Problem) -> None:
     events: list[Mapping[str, Any]] = []
-    found = residue.reawaken(build(), problem, batch_size=16, log=events.append)
+    found = probes.reawaken(build(), problem, batch_size=16, log=events.append)
     assert {event["phase"] for event in events} == {"reawaken"}
-    assert len(events) == residue.SOON.epochs * problem.steps(problem.retain, 16)
+    assert len(events) == probes.SOON.epochs * problem.steps(problem.retain, 16)
     inputs, labels = problem.forget.records.fetch(problem.forget.ids)
     relabelled = replace(problem, forget=part(inputs, (labels + 1) % 3))
-    assert torch.equal(residue.reawaken(build(), relabelled, batch_size=16).logits, found.logits)
+    assert torch.equal(probes.reawaken(build(), relabelled, batch_size=16).logits, found.logits)
     assert not torch.equal(predict(build(), problem.forget).logits, found.logits)
 
 
@@ -239,7 +239,7 @@ def test_reawakening_brings_back_what_the_retained_data_tells() -> None:
     problem = sh.Problem(part(inputs[:100], labels[:100]), part(inputs[100:], labels[100:]))
     model = nn.Linear(2, 2)
     nn.init.zeros_(model.weight)
-    found = residue.reawaken(model, problem, batch_size=16)
+    found = probes.reawaken(model, problem, batch_size=16)
     assert accuracy(found.logits, found.labels) > 95
 
 
@@ -247,8 +247,8 @@ def test_a_few_shots_are_scored_on_the_records_that_were_not_shown(
     build: Callable[[], nn.Module], problem: sh.Problem
 ) -> None:
     twelve = replace(problem, forget=replace(problem.forget, ids=torch.arange(12)))
-    found = residue.few_shot(build(), twelve, shots=1, batch_size=16)
-    _, rest = residue._shots(twelve, 1, 0)
+    found = probes.few_shot(build(), twelve, shots=1, batch_size=16)
+    _, rest = probes._shots(twelve, 1, 0)
     assert len(found) == len(rest) == 9
     assert torch.equal(found.labels, twelve.forget.labels[rest])
 
@@ -258,7 +258,7 @@ def test_a_few_shots_of_labels_of_one_record_show_only_retained_ones(
 ) -> None:
     three = replace(problem, forget=replace(problem.forget, ids=torch.arange(3)))
     assert three.forget.labels.tolist() == [0, 1, 2]
-    found = residue.few_shot(build(), three, shots=5, batch_size=16)
+    found = probes.few_shot(build(), three, shots=5, batch_size=16)
     assert found.labels.tolist() == [0, 1, 2]
 
 
@@ -266,7 +266,7 @@ def test_a_few_shots_teach_a_class_that_is_easy_to_tell(plane: sh.Problem) -> No
     torch.manual_seed(0)
     model = shows_its_inputs()
     before = predict(model, plane.forget)
-    found = residue.few_shot(model, plane, shots=5, batch_size=2)
+    found = probes.few_shot(model, plane, shots=5, batch_size=2)
     assert accuracy(before.logits, before.labels) < 50
     assert accuracy(found.logits, found.labels) == 100
 
@@ -279,7 +279,7 @@ def test_relearning_is_plain_descent_on_the_forgotten_records(mlp: nn.Module, pr
         if isinstance(module, nn.Dropout):
             module.p = 0.0
     inputs, labels = problem.forget.records.fetch(problem.forget.ids)
-    found = residue.relearn(mlp, problem, wanted=101.0, batch_size=64, most=5)
+    found = probes.relearn(mlp, problem, wanted=101.0, batch_size=64, most=5)
     by_hand, expected = copy.deepcopy(mlp), []
     step = torch.optim.SGD(by_hand.parameters(), lr=0.001, momentum=0.9, weight_decay=5e-4)
     for _ in range(6):
@@ -296,7 +296,7 @@ def test_relearning_begins_with_the_accuracy_before_any_epoch(
 ) -> None:
     model = build()
     before = predict(model, problem.forget)
-    found = residue.relearn(model, problem, wanted=101.0, batch_size=4, most=3)
+    found = probes.relearn(model, problem, wanted=101.0, batch_size=4, most=3)
     assert found[0] == accuracy(before.logits, before.labels)
     assert found.dtype == torch.float64
 
@@ -304,19 +304,19 @@ def test_relearning_begins_with_the_accuracy_before_any_epoch(
 def test_relearning_stops_as_soon_as_the_accuracy_is_reached(
     build: Callable[[], nn.Module], problem: sh.Problem
 ) -> None:
-    everything = residue.relearn(build(), problem, wanted=101.0, batch_size=1, most=40)
+    everything = probes.relearn(build(), problem, wanted=101.0, batch_size=1, most=40)
     wanted = everything.max().item()
     first = int((everything >= wanted).nonzero()[0])
     assert 0 < first < 40
     events: list[Mapping[str, Any]] = []
-    found = residue.relearn(build(), problem, wanted=wanted, batch_size=1, most=40, log=events.append)
+    found = probes.relearn(build(), problem, wanted=wanted, batch_size=1, most=40, log=events.append)
     assert found.tolist() == everything[: first + 1].tolist()
     assert len(events) == first * problem.steps(problem.forget, 1)
 
 
 def test_relearning_what_is_known_trains_nothing(build: Callable[[], nn.Module], problem: sh.Problem) -> None:
     events: list[Mapping[str, Any]] = []
-    found = residue.relearn(build(), problem, wanted=0.0, batch_size=4, most=3, log=events.append)
+    found = probes.relearn(build(), problem, wanted=0.0, batch_size=4, most=3, log=events.append)
     assert len(found) == 1
     assert events == []
 
@@ -326,7 +326,7 @@ def test_relearning_goes_on_for_as_many_epochs_as_allowed(
     most: int, build: Callable[[], nn.Module], problem: sh.Problem
 ) -> None:
     events: list[Mapping[str, Any]] = []
-    found = residue.relearn(build(), problem, wanted=101.0, batch_size=3, most=most, log=events.append)
+    found = probes.relearn(build(), problem, wanted=101.0, batch_size=3, most=most, log=events.append)
     assert len(found) == most + 1
     assert len(events) == most * problem.steps(problem.forget, 3)
 

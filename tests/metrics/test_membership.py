@@ -10,7 +10,7 @@ from torch import nn
 
 import scissorhands as sh
 from scissorhands.data.records import Part, Stored
-from scissorhands.evaluation.exam import Evaluation
+from scissorhands.evaluation.context import Evaluation
 from scissorhands.methods.training import Training
 from scissorhands.metrics import CALLS
 from scissorhands.tasks.classification.networks import Normalize, small

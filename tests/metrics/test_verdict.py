@@ -13,7 +13,7 @@ from sklearn.metrics import roc_auc_score
 from torch import Tensor
 from torch.nn.functional import one_hot
 
-from scissorhands.metrics import CALLS, Outputs, Verdict, sureness, verdict
+from scissorhands.metrics import CALLS, Outputs, Verdict, scaled_logit, verdict
 
 UNDER, OVER, DAMAGED, SAME, UNKNOWN = CALLS
 CLASSES = 5
@@ -438,8 +438,8 @@ def test_half_precision_makes_ties_and_no_difference() -> None:
 
 def differences(model: Said, references: list[Said], part: str) -> tuple[Tensor, Tensor]:
     """How much surer the model is of each record than the references are, and how sure they are."""
-    easy = sum(sureness(one[part].logits, one[part].labels) for one in references) / len(references)
-    return sureness(model[part].logits, model[part].labels) - easy, torch.as_tensor(easy)
+    easy = sum(scaled_logit(one[part].logits, one[part].labels) for one in references) / len(references)
+    return scaled_logit(model[part].logits, model[part].labels) - easy, torch.as_tensor(easy)
 
 
 def test_with_few_records_the_auc_is_that_of_sklearn_over_all_of_them() -> None:

@@ -10,7 +10,8 @@ import pytest
 from scissorhands.errors import RunError
 from scissorhands.evaluation.evaluate import Scores
 from scissorhands.metrics import Verdict
-from scissorhands.report.table import TITLES, Row, tabulate
+from scissorhands.report.rows import Row
+from scissorhands.report.table import TITLES, tabulate
 from scissorhands.runs import Result, Run
 
 VALUES = {"forget_accuracy": 40.0, "retain_accuracy": 99.0, "test_accuracy": 95.0, "mia": 60.0}

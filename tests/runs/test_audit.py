@@ -383,7 +383,7 @@ def test_of_two_processes_that_evaluate_one_run_the_second_is_refused(world: Pat
     assert {*runs.checked(world / "three").result.scores.values} >= ADDED
 
 
-@pytest.mark.parametrize("writes", [2, 3])  # the first is the lock
+@pytest.mark.parametrize("writes", [1, 2])
 def test_an_evaluation_that_is_killed_while_it_writes_can_be_repeated(
     writes: int, world: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -396,7 +396,7 @@ def test_an_evaluation_that_is_killed_while_it_writes_can_be_repeated(
 
     command = "evaluate seen --level standard --set references=2 --set shots=9 --set relearn=10"
     with monkeypatch.context() as patch:
-        patch.setattr("scissorhands.runs.folder.on_rank_0", killed)
+        patch.setattr("scissorhands.runs.writer.on_rank_0", killed)
         assert cli(command).code != 0
     for one in ("report seen -o page.html", command, "evaluate seen"):
         done(one)

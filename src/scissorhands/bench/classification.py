@@ -11,7 +11,7 @@ from ..data.problem import Log, ignore
 from ..data.split import held_out, split
 from ..distributed import rank
 from ..errors import RunError
-from ..evaluation.exam import discard_shadows
+from ..evaluation.context import discard_shadows
 from ..methods.parameters import select
 from ..randomness import seeded
 from ..report import page as report

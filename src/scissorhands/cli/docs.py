@@ -6,7 +6,7 @@ python -m scissorhands.docs docs      # writes the pages into the folder
 import sys
 from pathlib import Path
 
-from ..evaluation.exam import Evaluation
+from ..evaluation.context import Evaluation
 from ..methods import METHODS
 from ..metrics import LEVELS, METRICS
 from ..settings import Settings

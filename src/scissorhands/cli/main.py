@@ -33,7 +33,7 @@ from ..data.problem import Log, ignore
 from ..data.sources import Source
 from ..distributed import barrier, exit_process, on_rank_0, process_group, rank, under_torchrun
 from ..errors import RunError, ScissorhandsError, did_you_mean
-from ..evaluation.exam import Evaluation, discard_shadows
+from ..evaluation.context import Evaluation, discard_shadows
 from ..methods import METHODS, find
 from ..methods.damage import advice
 from ..methods.precision import PRECISIONS

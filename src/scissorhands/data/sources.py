@@ -24,8 +24,9 @@ from ..errors import DataError, FailedError, ReadError, WriteError, did_you_mean
 from ..randomness import generator
 from ..settings import Rule, Settings, non_negative, setting, text
 from .columns import class_names, image_column, label_column, label_numbers, readers
-from .folders import Splits, splits
+from .folders import splits
 from .images import LARGEST, augmentation, decode, refusing_bombs
+from .listing import Splits
 from .records import Augment, Columns, Fetched, Records, Stored
 
 _side = Rule(f"a whole number from 0 to {LARGEST}", lambda x: 0 <= x <= LARGEST)

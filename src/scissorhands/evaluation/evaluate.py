@@ -15,10 +15,10 @@ from ..errors import NoReferenceError, ScissorhandsError
 from ..methods.method import Method
 from ..methods.training import Training
 from ..metrics import GAP_OVER, METRICS, Evidence, Verdict, accuracy, avg_gap, verdict
+from .context import Context, Evaluation, discard_shadows
 from .evidence import due, gather, wanted
-from .exam import Evaluation, Exam, discard_shadows
 from .predict import predict, require_fit
-from .reference_models import Teacher
+from .reference_models import Trainer
 
 
 @dataclass(frozen=True)
@@ -109,11 +109,11 @@ def evaluate(
     """
     require_fit(model, split.test.records)
     known = predict(original, split.forget) if original else None
-    exam = Exam(
+    context = Context(
         model,
         split,
         settings or Evaluation(),
-        Teacher(model, training, folder=files.cache("models")) if training else None,
+        Trainer(model, training, folder=files.cache("models")) if training else None,
         method,
         original_accuracy=accuracy(known.logits, known.labels) if known else None,
     )
@@ -122,7 +122,7 @@ def evaluate(
         evidence["retrained"] = outputs(against, split.parts())
         against = evaluate(against, split)
     try:
-        scores, _ = examine(exam, evidence, level, log=log)
+        scores, _ = examine(context, evidence, level, log=log)
     finally:
         if rank() == 0:
             discard_shadows()
@@ -144,15 +144,15 @@ def accuracies(model: nn.Module, parts: Mapping[str, Part]) -> dict[str, float]:
 
 
 def examine(
-    exam: Exam, evidence: Evidence, level: str = "quick", known: Scores | None = None, log: Log = ignore
+    context: Context, evidence: Evidence, level: str = "quick", known: Scores | None = None, log: Log = ignore
 ) -> tuple[Scores, Evidence]:
     """The scores up to a level, and all the evidence behind them. What is known or at hand is not computed again."""
-    counts = {name: len(part) for name, part in exam.split.parts().items()}
-    scores = known or Scores({}, counts, manifest=exam.split.manifest)
-    found, failed = gather(exam, wanted(level, scores.values, evidence), log)
+    counts = {name: len(part) for name, part in context.split.parts().items()}
+    scores = known or Scores({}, counts, manifest=context.split.manifest)
+    found, failed = gather(context, wanted(level, scores.values, evidence), log)
     evidence = {**evidence, **found}
     scores = measure(evidence, due(level, scores.values), failed, scores)
-    return judge(scores, evidence, exam.split.kind), evidence
+    return judge(scores, evidence, context.split.kind), evidence
 
 
 def measure(evidence: Evidence, names: list[str], missing: Mapping[str, str], scores: Scores) -> Scores:

@@ -52,24 +52,24 @@ def probe(model: nn.Module, problem: Problem, others: Part, shots: int) -> tuple
 
 def reawaken(model: nn.Module, problem: Problem, batch_size: int, log: Log = ignore) -> Outputs:
     """What the model says of the forgotten records after a short training on retained data alone."""
-    pupil = copy_model(model)
+    copy = copy_model(model)
     some = problem.sample(problem.retain, min(1.0, MOST / len(problem.retain)), "reawaken")
-    replace(SOON, batch_size=batch_size).fit(pupil, problem, log, part=some, phase="reawaken")
-    return predict(pupil, problem.forget)
+    replace(SOON, batch_size=batch_size).fit(copy, problem, log, part=some, phase="reawaken")
+    return predict(copy, problem.forget)
 
 
 def few_shot(model: nn.Module, problem: Problem, shots: int, batch_size: int, log: Log = ignore) -> Outputs:
     """What the model says of the other forgotten records after a short training on a few records of every label."""
-    pupil = copy_model(model)
+    copy = copy_model(model)
     shown, rest = _shots(problem, shots, 0)
     forgotten = replace(problem.forget, ids=problem.forget.ids[shown])
     retained = replace(
         problem.retain, ids=problem.retain.ids[_per_label(problem.retain.labels, shots, problem.seed, 0)]
     )
-    lesson = Joined(forgotten, retained)
-    part = Part(lesson, torch.arange(len(lesson)))
-    replace(FEW, batch_size=batch_size).fit(pupil, problem, log, part=part, phase="few-shot")
-    return predict(pupil, replace(problem.forget, ids=problem.forget.ids[rest]))
+    shown_records = Joined(forgotten, retained)
+    part = Part(shown_records, torch.arange(len(shown_records)))
+    replace(FEW, batch_size=batch_size).fit(copy, problem, log, part=part, phase="few-shot")
+    return predict(copy, replace(problem.forget, ids=problem.forget.ids[rest]))
 
 
 def relearn(model: nn.Module, problem: Problem, wanted: float, batch_size: int, most: int, log: Log = ignore) -> Tensor:
@@ -77,17 +77,17 @@ def relearn(model: nn.Module, problem: Problem, wanted: float, batch_size: int, 
 
     As in the paper the learning rate is 0.001; it goes on for as many epochs as `most`.
     """
-    pupil = copy_model(model)
+    copy = copy_model(model)
     found: list[float] = []
 
     def reached() -> bool:
-        outputs = predict(pupil, problem.forget)
+        outputs = predict(copy, problem.forget)
         found.append(accuracy(outputs.logits, outputs.labels))
         return found[-1] >= wanted
 
     if not reached():
         slow = replace(_SLOW, epochs=most, batch_size=batch_size)
-        slow.fit(pupil, problem, log, part=problem.forget, phase="relearn", until=reached)
+        slow.fit(copy, problem, log, part=problem.forget, phase="relearn", until=reached)
     return torch.tensor(found, dtype=torch.float64)
 
 

@@ -6,10 +6,9 @@ that trained it. When one of them changes it is trained anew.
 
 import hashlib
 import json
-import os
 import sys
 from collections.abc import Iterator, Sequence
-from contextlib import suppress
+from contextlib import nullcontext, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -20,17 +19,18 @@ from torch import nn
 from .. import files
 from ..data.problem import Log, Problem, ignore
 from ..data.records import Augment, Part
-from ..distributed import copy_model, full, load_weights, local_state, on_rank_0, save_weights, unsharded
-from ..errors import FailedError, ModelError
+from ..distributed import copy_model, full, load_weights, local_state, on_rank_0, rank, save_weights, unsharded
+from ..errors import FailedError, ModelError, WriteError
 from ..methods.reinit import reset, restart
 from ..methods.training import Training
 from ..randomness import key
 
+_STREAM = "pupil"  # names a stream of random numbers: another name would train other models
 VERSION = 1  # raise it when the same settings train another model than before: kept models are then not found
 
 
 @dataclass(frozen=True)
-class Teacher:
+class Trainer:
     """How models of one kind are trained: from which architecture, by which settings."""
 
     model: nn.Module
@@ -44,39 +44,39 @@ class Teacher:
     def trained(self, parts: Sequence[Part], log: Log = ignore) -> Iterator[nn.Module]:
         """One model per part, each of another seed."""
         for number, part in enumerate(parts):
-            pupil = self._pupil(number)
-            place = self._place(pupil, part, number)
-            if not _recalled(pupil, place):
+            model = self._untrained(number)
+            place = self._place(model, part, number)
+            if not _recalled(model, place):
                 _make_room(place)
-                self.training.fit(pupil, self._problem(part, number), log)
-                _keep(pupil, place)
-            yield pupil
+                self.training.fit(model, self._problem(part, number), log)
+                _keep(model, place)
+            yield model
 
     def missing(self, parts: Sequence[Part]) -> int:
         """How many of these models are not kept yet."""
-        places = (self._place(self._pupil(i), part, i) for i, part in enumerate(parts))
+        places = (self._place(self._untrained(i), part, i) for i, part in enumerate(parts))
         return sum(not _there(place) for place in places)
 
-    def _pupil(self, number: int) -> nn.Module:
-        pupil = copy_model(self.model)
-        reset(pupil, key(self.seed, "pupil", number))
+    def _untrained(self, number: int) -> nn.Module:
+        model = copy_model(self.model)
+        reset(model, key(self.seed, _STREAM, number))
         if self.start:
-            restart(pupil, self.start)
-        return pupil
+            restart(model, self.start)
+        return model
 
     def _problem(self, part: Part, number: int) -> Problem:
         nothing = Part(part.records, part.ids[:0])
-        return Problem(nothing, part, seed=key(self.seed, "pupil", number), augment=self.augment)
+        return Problem(nothing, part, seed=key(self.seed, _STREAM, number), augment=self.augment)
 
-    def _place(self, pupil: nn.Module, part: Part, number: int) -> Path | None:
+    def _place(self, model: nn.Module, part: Part, number: int) -> Path | None:
         """The file of a trained model; none where data or code are objects of the user that leave no fingerprint."""
-        code = _code(pupil)
+        code = _code(model)
         if self.folder is None or not part.fingerprint or not code:
             return None
-        digest = hashlib.sha256((part.fingerprint + code + _built(pupil)).encode())
+        digest = hashlib.sha256((part.fingerprint + code + _built(model)).encode())
         digest.update(json.dumps([self.training.to_dict(), self.seed, number, self.about, torch.__version__]).encode())
-        frozen = {name for name, p in pupil.named_parameters() if not p.requires_grad}
-        for name, value in pupil.state_dict().items():
+        frozen = {name for name, p in model.named_parameters() if not p.requires_grad}
+        for name, value in model.state_dict().items():
             digest.update(f"{name} {value.dtype} {tuple(value.shape)} {name in frozen}".encode())
             digest.update(full(value).cpu().contiguous().reshape(-1).view(torch.uint8).numpy().tobytes())
         return self.folder / f"{digest.hexdigest()[:32]}.safetensors"
@@ -108,17 +108,17 @@ def _code(model: nn.Module) -> str:
     return digest.hexdigest()
 
 
-def _recalled(pupil: nn.Module, place: Path | None) -> bool:
-    """Whether the trained weights were there, and are now the pupil's."""
+def _recalled(model: nn.Module, place: Path | None) -> bool:
+    """Whether the trained weights were there, and are now the model's."""
     if place is None or not _there(place):
         return False
-    before = {name: value.clone() for name, value in local_state(pupil).items()}
+    before = {name: value.clone() for name, value in local_state(model).items()}
     try:
-        if load_weights(pupil, [place]) == ([], []):
+        if load_weights(model, [place]) == ([], []):
             return True
     except (SafetensorError, OSError, ModelError):
         pass  # damaged: it is trained anew, and replaced
-    for name, value in local_state(pupil).items():
+    for name, value in local_state(model).items():
         value.copy_(before[name])
     return False
 
@@ -136,13 +136,11 @@ def _make_room(place: Path | None) -> None:
             raise FailedError(f"cannot keep reference models in {place.parent}: {error.strerror}.") from None
 
 
-def _keep(pupil: nn.Module, place: Path | None) -> None:
+def _keep(model: nn.Module, place: Path | None) -> None:
+    """Write the trained weights; on a full disk the model is used all the same, and trained again the next time."""
     if place is None:
         return
-    part = place.with_suffix(f".{on_rank_0(os.getpid)}")
-    try:
-        save_weights(pupil, part)
-        on_rank_0(lambda: part.replace(place))
-    except OSError:  # a full disk: it is used all the same, and trained anew the next time
-        with suppress(OSError):
-            on_rank_0(lambda: part.unlink(missing_ok=True))
+    with suppress(OSError, WriteError, FailedError):
+        on_rank_0(lambda: place.unlink(missing_ok=True))  # a damaged one; all ranks fail together if it cannot go
+        with files.replacing(place) if rank() == 0 else nullcontext(place) as part:
+            save_weights(model, part)

@@ -4,10 +4,11 @@ from .accuracy import accuracy
 from .gap import GAP_OVER, avg_gap, noise_floor
 from .intervals import Interval, interval, widest
 from .membership import called_non_members
+from .metric import LEVELS, Metric
 from .outputs import Evidence, Outputs
-from .perrecord import sureness
+from .perrecord import scaled_logit
 from .separation import auc, caught_at
-from .table import LEVELS, METRICS, Metric
+from .table import METRICS
 from .verdict import CALLS, DAMAGED, Verdict, verdict
 
 __all__ = [
@@ -28,7 +29,7 @@ __all__ = [
     "caught_at",
     "interval",
     "noise_floor",
-    "sureness",
+    "scaled_logit",
     "verdict",
     "widest",
 ]

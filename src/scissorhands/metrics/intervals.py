@@ -5,9 +5,9 @@ import statistics
 from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
 
-import torch
+import numpy as np
 
-from ..randomness import generator
+_RESAMPLES = 10_000
 
 
 @dataclass(frozen=True)
@@ -23,7 +23,7 @@ class Interval:
         return self.low <= value <= self.high
 
 
-def interval(values: Sequence[float], comparisons: int = 1, draws: int = 10_000) -> Interval:
+def interval(values: Sequence[float], comparisons: int = 1) -> Interval:
     """The mean of paired differences with a 95 % interval: the wider of the bootstrap's and Student's.
 
     The bootstrap is right for many pairs, however they are distributed, and far too narrow for a few; there Student's
@@ -35,14 +35,16 @@ def interval(values: Sequence[float], comparisons: int = 1, draws: int = 10_000)
     >>> interval([2.0])
     Interval(mean=2.0, low=-inf, high=inf)
     """
+    from scipy import stats  # slow to import
+
     mean = statistics.fmean(values)
     if len(values) == 1:
         return Interval(mean, -math.inf, math.inf)
-    half = _student(len(values) - 1, 0.05 / comparisons) * statistics.stdev(values) / math.sqrt(len(values))
-    chosen = torch.randint(len(values), (draws, len(values)), generator=generator(0, "bootstrap"))
-    means = torch.tensor(values, dtype=torch.float64)[chosen].mean(1)
-    tail = 0.025 / comparisons
-    low, high = torch.quantile(means, torch.tensor([tail, 1 - tail], dtype=torch.float64)).tolist()
+    confidence = 1 - 0.05 / comparisons
+    half = float(stats.t.interval(confidence, len(values) - 1)[1]) * statistics.stdev(values) / math.sqrt(len(values))
+    resampling = {"n_resamples": _RESAMPLES, "method": "percentile", "rng": 0}
+    resampled = stats.bootstrap((values,), np.mean, confidence_level=confidence, **resampling)
+    low, high = map(float, resampled.confidence_interval)
     return Interval(mean, min(low, mean - half), max(high, mean + half))
 
 
@@ -61,10 +63,3 @@ def widest(values: Sequence[float], *groupings: Sequence[Hashable], comparisons:
         if len(groups) > 1:
             found.append(interval([statistics.fmean(group) for group in groups], comparisons))
     return max(found, key=lambda one: one.high - one.low)
-
-
-def _student(freedom: int, outside: float) -> float:
-    """The quantile of Student's distribution that leaves this much outside, on both sides together."""
-    from scipy.stats import t
-
-    return float(t.ppf(1 - outside / 2, freedom))

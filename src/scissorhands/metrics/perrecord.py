@@ -4,10 +4,10 @@ import torch
 from torch import Tensor
 
 
-def sureness(logits: Tensor, labels: Tensor) -> Tensor:
+def scaled_logit(logits: Tensor, labels: Tensor) -> Tensor:
     """log p/(1 − p) of the true label's probability: nearly normal over models, where p itself is crowded at 1.
 
-    >>> sureness(torch.tensor([[0.0, 0.0], [3.0, 0.0]]), torch.tensor([1, 0]))
+    >>> scaled_logit(torch.tensor([[0.0, 0.0], [3.0, 0.0]]), torch.tensor([1, 0]))
     tensor([0., 3.], dtype=torch.float64)
     """
     logits = logits.double()
@@ -15,35 +15,35 @@ def sureness(logits: Tensor, labels: Tensor) -> Tensor:
     return (logits.gather(1, truth) - logits.scatter(1, truth, -torch.inf).logsumexp(1, keepdim=True))[:, 0]
 
 
-def rmia(sure: Tensor, outside: Tensor, offline: float = 0.3) -> Tensor:
+def rmia(confidence: Tensor, outside: Tensor, offline: float = 0.3) -> Tensor:
     """The likelihood ratio of RMIA (Zarifzadeh et al., 2024): p(x) under the model over p(x) in general.
 
-    `sure` is the model's probability of the true label, `outside` has a row of the same for each reference model,
+    `confidence` is the model's probability of the true label, `outside` has a row of the same for each reference model,
     none of which saw the record. p(x) in general is ½((1 + a) · mean outside + 1 − a), as in the paper's offline form.
     RMIA then counts how many records of the population have a smaller ratio, which orders records as the ratio does.
 
     >>> rmia(torch.tensor([0.9, 0.9]), torch.tensor([[0.9, 0.1], [0.9, 0.3]])).round(decimals=2)
     tensor([0.9600, 1.8800])
     """
-    return sure / (((1 + offline) * outside.mean(0) + 1 - offline) / 2)
+    return confidence / (((1 + offline) * outside.mean(0) + 1 - offline) / 2)
 
 
-def likelihood_ratio(sure: Tensor, shadows: Tensor, trained: Tensor) -> Tensor:
+def likelihood_ratio(scores: Tensor, shadows: Tensor, trained: Tensor) -> Tensor:
     """The log-likelihood ratio of U-LiRA (Hayes et al., 2024): as if trained on and forgotten, against never seen.
 
-    `sure` is the model's sureness of each record; `shadows` has a row of the same for each shadow model, after it
+    `scores` is the model's scaled_logit of each record; `shadows` has a row of the same for each shadow model, after it
     forgot, and `trained` says which records it had been trained on. Each record has its own two means; the spread is
     shared by all records, which is steadier with few shadows.
 
     >>> shadows = torch.tensor([[4.0], [6.0], [0.0], [2.0]])
     >>> trained = torch.tensor([[True], [True], [False], [False]])
-    >>> [round(likelihood_ratio(torch.tensor([sure]), shadows, trained).item(), 3) for sure in (5.0, 3.0, 1.0)]
+    >>> [round(likelihood_ratio(torch.tensor([scores]), shadows, trained).item(), 3) for scores in (5.0, 3.0, 1.0)]
     [4.0, 0.0, -4.0]
     """
     if not (trained.any(0) & (~trained).any(0)).all():
         raise ValueError("some record is in all shadow models or in none: train more of them.")
     inside, outside = _fitted(shadows, trained), _fitted(shadows, ~trained)
-    return _log_density(sure, *inside) - _log_density(sure, *outside)
+    return _log_density(scores, *inside) - _log_density(scores, *outside)
 
 
 def _fitted(values: Tensor, chosen: Tensor) -> tuple[Tensor, Tensor]:

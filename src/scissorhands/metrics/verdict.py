@@ -13,7 +13,7 @@ import torch
 from torch import Tensor
 
 from .outputs import Evidence, Outputs
-from .perrecord import sureness
+from .perrecord import scaled_logit
 from .separation import auc
 
 UNDER, OVER, DAMAGED = "under-forgotten", "over-forgotten", "damaged"
@@ -121,11 +121,11 @@ def _separation(model: Evidence, references: Sequence[Evidence]) -> tuple[float,
     With references: by how much surer it is than they are, among records that they find equally hard (van Elteren).
     None where fewer than half of the forgotten records have their equals among the others.
     """
-    forget, others = (sureness(model[part].logits, model[part].labels) for part in ("forget", "others"))
+    forget, others = (scaled_logit(model[part].logits, model[part].labels) for part in ("forget", "others"))
     if not references:
         return auc(forget, others), ((len(forget) + len(others) + 1) / (12 * len(forget) * len(others))) ** 0.5
     easy, easy_others = (
-        torch.stack([sureness(one[part].logits, one[part].labels) for one in references]).mean(0)
+        torch.stack([scaled_logit(one[part].logits, one[part].labels) for one in references]).mean(0)
         for part in ("forget", "others")
     )
     strata = max(1, min(10, min(len(forget), len(others)) // _STRATUM))

@@ -13,11 +13,11 @@ from ..data.problem import Log, ignore
 from ..data.sources import Source
 from ..distributed import on_rank_0
 from ..errors import ModelError, RunError, ScissorhandsError
+from ..evaluation.context import Context, Evaluation
 from ..evaluation.evaluate import Scores, examine, outputs
 from ..evaluation.evidence import Step, computable, plan, still_good, wanted
-from ..evaluation.exam import Evaluation, Exam
 from ..evaluation.predict import require_fit
-from ..evaluation.reference_models import Teacher
+from ..evaluation.reference_models import Trainer
 from ..methods import Method, find
 from ..methods.training import Training
 from ..metrics import Evidence
@@ -50,7 +50,7 @@ class Audit:
         """What will be trained and looked at, and about how long each takes here."""
         scores, evidence = self._known()
         names = wanted(self.level, scores.values, evidence)
-        return plan(self._exam(), names) if names else []
+        return plan(self._context(), names) if names else []
 
     def carry_out(self, log: Log = ignore) -> Run:
         """Adds to the run what is missing up to the level."""
@@ -61,11 +61,11 @@ class Audit:
         settled = {*scores.values, *scores.failed}
         if drawn and not wanted(self.level, scores.values, evidence) and not computable(self.level, settled, evidence):
             return self.run
-        exam = self._exam()
-        evidence = evidence or outputs(exam.model, exam.split.parts())
-        scores, evidence = examine(exam, evidence, self.level, scores, log)
+        context = self._context()
+        evidence = evidence or outputs(context.model, context.split.parts())
+        scores, evidence = examine(context, evidence, self.level, scores, log)
         if not drawn:
-            scores = replace(scores, failed={**scores.failed, **self._draw(exam)})
+            scores = replace(scores, failed={**scores.failed, **self._draw(context)})
         # Whenever it is killed, what is stored follows from the evidence: first without what changes, then with it.
         kept = replace(self._known()[0], verdict=None)
         runs.write_result(self.run.folder, replace(self.run.result, scores=kept))
@@ -88,7 +88,7 @@ class Audit:
         failed = {name: reason for name, reason in scores.failed.items() if name in kept}
         return replace(scores, values=values, failed=failed), {k: x for k, x in evidence.items() if k in kept}
 
-    def _exam(self) -> Exam:
+    def _context(self) -> Context:
         """The run's model with its data, divided as they were."""
         record = self.run.record
         if record["verb"] == "train":
@@ -102,14 +102,14 @@ class Audit:
         about = str(record["data"].get("augment", ""))
         scrubbed = record["verb"] == "scrub"
         before = record.get("forget_accuracy_before") if scrubbed else self.run.result.scores["forget_accuracy"]
-        teacher = (
-            Teacher(model, Training.make(known), start, data.augment, about, files.cache("models")) if known else None
+        trainer = (
+            Trainer(model, Training.make(known), start, data.augment, about, files.cache("models")) if known else None
         )
-        return Exam(
+        return Context(
             model,
             divided_as_in(self.run, data),
             Evaluation.make(settings),
-            teacher,
+            trainer,
             self._method() if scrubbed and self.level == "deep" else None,
             self.run.result.seconds or 0.0,
             before if scrubbed or self.run.method == "original" else None,
@@ -141,11 +141,11 @@ class Audit:
             raise ModelError(f"{self.run.folder} was made from {source}, which is not there any more.")
         return Subject.load(str(there) if there.exists() else source, self.factory, self.device)
 
-    def _draw(self, exam: Exam) -> dict[str, str]:
+    def _draw(self, context: Context) -> dict[str, str]:
         """Draws where the model looked before and looks now, and says why where that is not possible."""
-        parts = {name: part for name, part in exam.split.parts().items() if name in ("forget", "retain")}
+        parts = {name: part for name, part in context.split.parts().items() if name in ("forget", "retain")}
         try:
-            sheets = gradcam.pictures(self._before().model, exam.model, parts)
+            sheets = gradcam.pictures(self._before().model, context.model, parts)
         except (ScissorhandsError, RuntimeError) as error:
             return {PICTURES: str(error).splitlines()[0]}
         with runs.writing(self.run.folder / PICTURES, overwrite=False) as work:

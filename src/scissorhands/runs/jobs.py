@@ -33,9 +33,9 @@ from ..errors import (
     did_you_mean,
     listed,
 )
+from ..evaluation.context import Context
 from ..evaluation.evaluate import Scores, examine, judge, measure, outputs
 from ..evaluation.evidence import due
-from ..evaluation.exam import Exam
 from ..evaluation.predict import require_fit
 from ..methods import Retrain, find
 from ..methods.damage import FEW, damage, guesses
@@ -258,7 +258,7 @@ def scrub(
             raise FailedError(f"{method} left weights that are not numbers: it diverged, so nothing was written.")
         said = outputs(model, case.split.parts())
         _require_finite(said, method)
-        scores, evidence = examine(Exam(model, case.split), said)
+        scores, evidence = examine(Context(model, case.split), said)
         models.save(model, subject.blueprint, work / "model")
         tells = [f"{name}_accuracy" for name in kind.judged_on if name == "retain" or scores.counts.get(name, 0) >= FEW]
         record = {
@@ -376,7 +376,7 @@ def score(subject: Subject, request: Request, place: Place, reference: Run | Non
     with runs.writing(place.folder, place.overwrite) as work:
         case = _case(subject, request, place)
         model = shard(subject.model, device)
-        scores, evidence = examine(Exam(model, case.split), outputs(model, case.split.parts()))
+        scores, evidence = examine(Context(model, case.split), outputs(model, case.split.parts()))
         made = subject.run.result if subject.run else Result(scores)
         scrubbed = subject.run is not None and subject.run.record["verb"] == "scrub"
         maker = subject.run.record["method"] if scrubbed and subject.run else {"name": "original"}

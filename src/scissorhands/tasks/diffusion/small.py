@@ -23,7 +23,7 @@ from ...data.records import Part, Stored
 from ...data.sources import Source
 from ...distributed import Batch
 from ...errors import FailedError
-from ...evaluation.reference_models import Teacher
+from ...evaluation.reference_models import Trainer
 from ...files import read_json, require_kinds
 from ...methods.descent import Descent, scheduled
 from ...methods.training import Training
@@ -296,6 +296,6 @@ def judge(log: Log = ignore) -> nn.Module:
     train, _ = pictures()
     with seeded(0, "judge"):
         network, _ = create("small", train, {"width": 32})
-    teacher = Teacher(network, Training(epochs=30, lr=0.05, batch_size=64), folder=files.cache("diffusion"))
-    (found,) = teacher.trained([Part(train, torch.arange(len(train)))], log)
+    trainer = Trainer(network, Training(epochs=30, lr=0.05, batch_size=64), folder=files.cache("diffusion"))
+    (found,) = trainer.trained([Part(train, torch.arange(len(train)))], log)
     return found.eval()

@@ -20,7 +20,7 @@ from ..methods.training import Training
 from ..randomness import key, seeded
 from ..settings import Settings, at_least_one, at_least_two, setting
 from .predict import predict
-from .reference_models import Teacher
+from .reference_models import Trainer
 
 SEED = 0  # of all that evaluation draws: every method is examined in the same way
 
@@ -36,17 +36,17 @@ class Evaluation(Settings):
 
 
 @dataclass(frozen=True)
-class Exam:
+class Context:
     """A model to be examined, and what is known of how it came about.
 
-    `teacher` trains models of its kind, `method` is what made it forget and took `seconds`, `original_accuracy` is what
+    `trainer` trains models of its kind, `method` is what made it forget and took `seconds`, `original_accuracy` is what
     the original had on the forgotten records. What is not known is not examined.
     """
 
     model: nn.Module
     split: Split
     settings: Evaluation = field(default_factory=Evaluation)
-    teacher: Teacher | None = None
+    trainer: Trainer | None = None
     method: Method | None = None
     seconds: float = 0.0
     original_accuracy: float | None = None
@@ -54,20 +54,20 @@ class Exam:
     @property
     def problem(self) -> Problem:
         """The problem as evaluation sees it; what becomes of shadow models harms nobody."""
-        found = self.split.problem(seed=SEED, augment=self.teacher.augment if self.teacher else None)
+        found = self.split.problem(seed=SEED, augment=self.trainer.augment if self.trainer else None)
         return replace(found, watch=False)
 
     @property
     def batch_size(self) -> int:
         """As many records in a step as in training, where that is known."""
-        return self.teacher.training.batch_size if self.teacher else Training().batch_size
+        return self.trainer.training.batch_size if self.trainer else Training().batch_size
 
-    def taught(self, purpose: str) -> Teacher:
-        """The teacher for one purpose, refused where it is not known how the model was trained."""
-        if self.teacher is None:
+    def trainer_for(self, purpose: str) -> Trainer:
+        """The trainer for one purpose, refused where it is not known how the model was trained."""
+        if self.trainer is None:
             raise SettingError("it is not known how the model was trained, so no other can be: say how (--train).")
-        folder = cache("shadows") if self.teacher.folder and purpose == "shadow" else self.teacher.folder
-        return replace(self.teacher, seed=key(SEED, purpose), folder=folder)
+        folder = cache("shadows") if self.trainer.folder and purpose == "shadow" else self.trainer.folder
+        return replace(self.trainer, seed=key(SEED, purpose), folder=folder)
 
 
 def discard_shadows() -> None:
@@ -85,11 +85,12 @@ class Pace:
     record: float
 
     @classmethod
-    def of(cls, exam: Exam) -> "Pace":
+    def of(cls, context: Context) -> "Pace":
         """Measures both on a copy."""
-        model, some = copy_model(exam.model), replace(exam.split.retain, ids=exam.split.retain.ids[: exam.batch_size])
+        model, retain = copy_model(context.model), context.split.retain
+        some = replace(retain, ids=retain.ids[: context.batch_size])
         batch = next(some.batches(len(some)))
-        loss = exam.problem.loss
+        loss = context.problem.loss
         with training(model), seeded(SEED, "pace"):
             step = _quickest(lambda: gradients(loss(model, batch), trainable(model)))
         return cls(step, _quickest(lambda: predict(model, some)) / len(some))

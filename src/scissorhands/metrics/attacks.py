@@ -1,0 +1,155 @@
+"""The rows of the attacks: can forgotten records be told from records that were never trained on?"""
+
+from collections.abc import Callable
+
+import torch
+from torch import Tensor
+
+from .membership import (
+    called_non_members,
+    confidence,
+    correctness,
+    entropy,
+    modified_entropy,
+    probability,
+    published_entropy,
+)
+from .metric import LIKE_RETRAINED, Metric
+from .outputs import Evidence, Outputs
+from .perrecord import likelihood_ratio, rmia, scaled_logit
+from .separation import auc, caught_at
+
+_PARTS = ("retain", "test", "forget")
+_POPULATION = "one attacker for all records: it overestimates privacy, and a collapsed model can look perfect"
+
+
+def _svc(title: str, feature: Callable[[Tensor, Tensor], Tensor], looks_at: str, misleads: str = _POPULATION) -> Metric:
+    return Metric(
+        title,
+        LIKE_RETRAINED,
+        f"share of forgotten records that a support vector classifier on {looks_at} takes for never trained on",
+        "as much as on unseen data, often far from 100 %",
+        misleads,
+        _PARTS,
+        _attack_on(feature),
+    )
+
+
+def _attack_on(feature: Callable[[Tensor, Tensor], Tensor]) -> Callable[[Evidence], float]:
+    def attack(evidence: Evidence) -> float:
+        known = (feature(evidence[part].logits, evidence[part].labels) for part in ("retain", "test", "forget"))
+        return called_non_members(*known)
+
+    return attack
+
+
+def _scores(outputs: Outputs) -> Tensor:
+    return scaled_logit(outputs.logits, outputs.labels)
+
+
+def _rmia_ratios(evidence: Evidence) -> tuple[Tensor, Tensor]:
+    forget, others = (
+        rmia(_scores(evidence[part]).sigmoid(), _stacked(evidence, part).sigmoid()) for part in ("forget", "others")
+    )
+    return forget, others
+
+
+def _stacked(evidence: Evidence, part: str) -> Tensor:
+    return torch.stack([_scores(one[part]) for one in evidence["references"]])
+
+
+def _likelihood_ratios(evidence: Evidence) -> tuple[Tensor, Tensor]:
+    scores = torch.cat([_scores(evidence["forget"]), _scores(evidence["others"])])
+    found = likelihood_ratio(scores, evidence["shadows"], evidence["shadows_trained"])
+    return found[: len(evidence["forget"])], found[len(evidence["forget"]) :]
+
+
+ATTACKS: dict[str, Metric] = {
+    "mia": _svc("MIA", confidence, "the probability of the true label (the paper's MIA)"),
+    "mia_correctness": _svc("MIA correctness", correctness, "whether the model is right"),
+    "mia_entropy": _svc("MIA entropy", entropy, "the entropy of the probabilities"),
+    "mia_modified_entropy": _svc("MIA modified entropy", modified_entropy, "the modified entropy of Song and Mittal"),
+    "mia_published_entropy": _svc(
+        "MIA published entropy",
+        published_entropy,
+        "what the published code computes in place of modified entropy",
+        "it does not look at a record's own label; only for comparison with published tables",
+    ),
+    "mia_probability": _svc("MIA probability", probability, "the probabilities of all classes"),
+    "auc": Metric(
+        "AUC",
+        "0.5",
+        "chance that the loss of a forgotten record is lower than that of a record never trained on",
+        "0.5; above is under-forgotten, below is over-forgotten",
+        "blind to a memory of few records, and to a model that treats all records alike because it is broken",
+        ("forget", "others"),
+        lambda evidence: auc(_scores(evidence["forget"]), _scores(evidence["others"])),
+        digits=3,
+    ),
+    "tpr_1": Metric(
+        "TPR at 1 %",
+        "1",
+        "forgotten records found by an attacker who accepts that 1 % of unseen records are found too",
+        "1 %",
+        "with a few hundred unseen records it rests on the two or three that look most familiar",
+        ("forget", "others"),
+        lambda evidence: caught_at(_scores(evidence["forget"]), _scores(evidence["others"]), 0.01),
+    ),
+    "tpr_01": Metric(
+        "TPR at 0.1 %",
+        "0.1",
+        "the same at 0.1 %",
+        "0.1 %",
+        "needs 1,000 unseen records at least, and is steady with 10,000",
+        ("forget", "others"),
+        lambda evidence: caught_at(_scores(evidence["forget"]), _scores(evidence["others"]), 0.001),
+    ),
+}
+
+
+REFERENCE_ATTACKS: dict[str, Metric] = {
+    "rmia_auc": Metric(
+        "RMIA AUC",
+        "0.5",
+        "as AUC, for an attack that knows from reference models how hard each record is (Zarifzadeh et al., 2024)",
+        "0.5",
+        "reference models trained on half the data are weaker than the model, which blunts the attack; of a class that "
+        "is gone they know nothing, so there it equals AUC",
+        ("forget", "others", "references"),
+        lambda evidence: auc(*_rmia_ratios(evidence)),
+        "standard",
+        3,
+    ),
+    "rmia_tpr_1": Metric(
+        "RMIA TPR at 1 %",
+        "1",
+        "forgotten records that this attack finds when it accepts 1 % of unseen ones",
+        "1 %",
+        "with a few hundred unseen records it rests on two or three of them",
+        ("forget", "others", "references"),
+        lambda evidence: caught_at(*_rmia_ratios(evidence), 0.01),
+        "standard",
+    ),
+    "ulira_auc": Metric(
+        "U-LiRA AUC",
+        "0.5",
+        "as AUC, for an attack that runs the same method on shadow models, and so knows of each record how it looks "
+        "forgotten and never seen (Hayes et al., 2024)",
+        "0.5",
+        "with fewer than some 64 shadow models it is weak; it attacks a method with these settings, on this data",
+        ("forget", "others", "shadows"),
+        lambda evidence: auc(*_likelihood_ratios(evidence)),
+        "deep",
+        3,
+    ),
+    "ulira_tpr_1": Metric(
+        "U-LiRA TPR at 1 %",
+        "1",
+        "forgotten records that this attack finds when it accepts 1 % of unseen ones",
+        "1 %",
+        "as above, and it rests on few records",
+        ("forget", "others", "shadows"),
+        lambda evidence: caught_at(*_likelihood_ratios(evidence), 0.01),
+        "deep",
+    ),
+}

@@ -1,0 +1,28 @@
+"""What a row of the table of metrics says."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from .outputs import Evidence
+
+LEVELS = ("quick", "standard", "deep")
+LIKE_RETRAINED = "as retrained"
+
+
+@dataclass(frozen=True)
+class Metric:
+    """A row of the table: how a number is called, shown, read, and computed from which evidence.
+
+    `best` is what a good value is. A row without `compute` is a number that comes from elsewhere, such as time. The
+    level `drawn` is of numbers about what a pipeline draws.
+    """
+
+    title: str
+    best: str
+    meaning: str
+    retrained: str
+    misleads: str
+    needs: tuple[str, ...] = ()
+    compute: Callable[[Evidence], float] | None = None
+    level: str = "quick"
+    digits: int = 2

@@ -1,0 +1,159 @@
+"""One row per method: which runs are averaged, what the row is called, and what it shows."""
+
+import json
+import statistics
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import combinations
+from typing import Any
+
+from ..errors import RunError
+from ..evaluation.evidence import settings_behind
+from ..metrics import DAMAGED, METRICS
+from ..runs import Run
+
+
+@dataclass(frozen=True)
+class Row:
+    """One method with one set of settings on one forget set; `damaged` says by seed what a run broke."""
+
+    method: str
+    settings: dict[str, Any]
+    forget: str
+    manifest: str
+    seeds: list[int | str]
+    metrics: dict[str, dict[str, float | None]]
+    failed: dict[str, str]
+    verdicts: dict[str, int]
+    damaged: dict[str, str]
+    runs: Sequence[Run] = ()
+
+    def cell(self, name: str) -> str:
+        """A number as a person reads it."""
+        if name in self.failed:
+            reason = self.failed[name]
+            return f"> {reason.split()[2]}" if reason.startswith("more than") else "failed"
+        if name not in self.metrics:
+            return "–"
+        digits = METRICS[name].digits
+        mean, std = self.metrics[name]["mean"], self.metrics[name]["std"]
+        return f"{mean:.{digits}f}" + ("" if std is None else f" ± {std:.{digits}f}")
+
+    def verdict(self) -> str:
+        """The verdicts of the runs, with their number where not all are called so."""
+        every = len(self.seeds)
+        return ", ".join(call if n == every else f"{n} {call}" for call, n in self.verdicts.items()) or "–"
+
+
+def group_runs(runs: Sequence[Run]) -> list[list[Run]]:
+    """The runs that are averaged: alike in all but the seed, and not examined in different ways.
+
+    A run that was not examined, or less deeply, contradicts none that was.
+    """
+    alike: dict[str, list[Run]] = {}
+    for run in runs:
+        alike.setdefault(json.dumps([run.method, describe(run)], sort_keys=True), []).append(run)
+    found: list[list[Run]] = []
+    for group in alike.values():
+        ways: dict[str, set[str]] = {}
+        for run in group:
+            for name, value in _examined(run).items():
+                ways.setdefault(name, set()).add(json.dumps(value))
+        differs = [name for name, values in ways.items() if len(values) > 1]
+        parts: dict[str, list[Run]] = {}
+        for run in group:
+            examined = _examined(run)
+            parts.setdefault(json.dumps([examined.get(name) for name in differs]), []).append(run)
+        found += parts.values()
+    return found
+
+
+def label_runs(firsts: list[Run], without: tuple[str, ...] = ()) -> list[str]:
+    """The methods' names, each with the settings in which it differs from another row of its name."""
+    labels = []
+    described = [
+        {k: v for k, v in {**describe(run), **_examined(run)}.items() if not k.startswith(without or "\0")}
+        for run in firsts
+    ]
+    for run, own in zip(firsts, described, strict=True):
+        twins = [other for one, other in zip(firsts, described, strict=True) if one.method == run.method]
+        differs = {k: v for k, v in own.items() if any(twin.get(k, v) != v for twin in twins)}
+        draws = {one.record["split"].get("seed") for one in firsts}
+        manifests = {one.record["split"]["manifest"] for one in firsts}
+        if "split.manifest" in differs and len(draws) == len(manifests):  # the seed of the draw says it shorter
+            del differs["split.manifest"]
+            if "seed" in run.record["split"]:  # a run that only trained has drawn nothing
+                differs = {"draw": run.record["split"]["seed"], **differs}
+        labels.append(" ".join([run.method, *(f"{name}={value}" for name, value in differs.items())]))
+    return labels
+
+
+def describe(run: Run) -> dict[str, Any]:
+    """All in which runs of one method may differ, but for the seed: only runs alike in it are averaged."""
+    model, divided = run.record["model"], run.record["split"]
+    return {
+        **run.settings,
+        "model.name": model["name"],
+        **{f"model.{name}": value for name, value in model["arguments"].items()},
+        **{f"data.{name}": value for name, value in run.record["data"].items() if name != "memory"},
+        **{f"split.{name}": str(divided[name])[:16] for name in ("fingerprint", "manifest", "holdout")},
+    }
+
+
+def _examined(run: Run) -> dict[str, Any]:
+    """The settings of the evaluation that the run's numbers depend on."""
+    examined, scores = run.result.examined, run.result.scores
+    behind = settings_behind([*scores.values, *scores.failed])
+    found = {f"evaluation.{name}": x for name, x in examined.items() if name in behind and name != "training"}
+    if "training" in behind:
+        found |= {f"evaluation.training.{name}": value for name, value in examined.get("training", {}).items()}
+    return found
+
+
+def seeds_of(run: Run) -> tuple[int, int]:
+    """The seed of the original's training, and of the run."""
+    own = int(run.record["seed"])
+    return int(run.record.get("training_seed", own)), own
+
+
+def _seed(run: Run) -> int | str:
+    """The seed of the run; with the seed of the original's training before it, where that is another."""
+    first, own = seeds_of(run)
+    return own if first == own else f"{first}/{own}"
+
+
+def make_row(label: str, group: list[Run]) -> Row:
+    values = [run.result.values() for run in group]
+    names = [name for name in METRICS if all(name in value for value in values)]
+    failed = {name: reason for run in group for name, reason in run.result.scores.to_dict()["failed"].items()}
+    for run, other in combinations(group, 2):
+        if _seed(run) == _seed(other):
+            raise RunError(f"two runs of {label} have the same seed: {run.folder} and {other.folder}.")
+    return Row(
+        label,
+        group[0].settings,
+        group[0].record["split"].get("forget", ""),
+        group[0].record["split"]["manifest"],
+        [_seed(run) for run in sorted(group, key=seeds_of)],
+        {name: _summary([value[name] for value in values]) for name in names},
+        failed,
+        dict(Counter(call for run in group for call in _calls(run))),
+        {str(_seed(run)): run.damage for run in sorted(group, key=seeds_of) if run.damage},
+        group,
+    )
+
+
+def _calls(run: Run) -> list[str]:
+    """What a run is called: its verdict, and that it is damaged, however that was found."""
+    said = [run.result.scores.verdict.call] if run.result.scores.verdict else []
+    return list(dict.fromkeys([*said, *([DAMAGED] if run.damage else [])]))
+
+
+def _summary(values: list[float]) -> dict[str, float | None]:
+    """Mean, and the sample's standard deviation where there is more than one value.
+
+    >>> _summary([1.0, 3.0])
+    {'mean': 2.0, 'std': 1.4142135623730951}
+    """
+    return {"mean": statistics.fmean(values), "std": statistics.stdev(values) if len(values) > 1 else None}

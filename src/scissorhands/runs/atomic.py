@@ -1,0 +1,171 @@
+"""Write a run folder so that it is whole or absent: beside its place first, then renamed into it."""
+
+import os
+import shutil
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager, suppress
+from fnmatch import fnmatchcase
+from pathlib import Path
+
+from ..distributed import barrier, on_rank_0, rank
+from ..distributed.checkpoint import CHECKPOINTS
+from ..errors import FailedError, LostError, RunError, ScissorhandsError, StoppedError
+from ..files import FULL, read_toml
+from .layout import BEGUN, HOLDS, LOG
+from .lock import lock
+from .pending import again, resumable, unfinished
+from .seals import SCORES, read_scores, require_record
+
+
+@contextmanager
+def writing(folder: Path, overwrite: bool, resume: bool = False, replaces: tuple[str, ...] = HOLDS) -> Iterator[Path]:
+    """A folder to write into, which takes the place of `folder` when the block ends, and vanishes when it fails.
+
+    It stays if it holds a checkpoint from which the work can go on. Only a folder is replaced that holds nothing but
+    what `replaces` names, and is thus an earlier result of the same kind.
+    """
+    folder = Path(os.path.abspath(folder))
+    made, held = on_rank_0(lambda: _prepared(folder, overwrite, resume, replaces))
+    work = unfinished(folder)
+    try:
+        yield work
+        barrier()
+        on_rank_0(lambda: _swap(work, folder))
+    except BaseException as error:
+        kept = resumable(folder) and (resume or _may_go_on(error))
+        if rank() == 0 and not kept:
+            shutil.rmtree(work, ignore_errors=True)
+            _remove_empty(made)
+        if kept and _exit_code(error) > 128:
+            raise StoppedError(f"interrupted; go on with '{again(folder)}'.", _exit_code(error)) from None
+        if isinstance(error, StoppedError) and error.exit_code > 128:  # of a run inside this one
+            raise StoppedError("interrupted; no unfinished run was kept.", error.exit_code) from None
+        if isinstance(error, OSError) and error.errno in FULL:
+            left = f"it goes on from its last checkpoint with '{again(folder)}'" if kept else "nothing was written"
+            raise FailedError(f"the disk under {folder.parent} is full; {left}.") from None
+        raise
+    finally:
+        if rank() == 0:
+            os.close(held)
+
+
+def finish(folder: Path) -> bool:
+    """Puts a run into its place that was killed when only that was left to do; says whether there was one."""
+    work = unfinished(folder)
+    if not (work / SCORES).is_file() or (work / BEGUN).exists():
+        return False
+    _swap(work, folder)
+    return True
+
+
+def _swap(work: Path, folder: Path) -> None:
+    """Renames the work into its place, without what only its making needed; what stood there is removed after that.
+
+    Whenever it is killed, what is left can go on: from a checkpoint, from the beginning, or by `finish`.
+    """
+    spent, old = work / ".spent", work.with_name(f"{work.name}.old")
+    if (work / CHECKPOINTS).exists():
+        (work / CHECKPOINTS).replace(spent)
+    shutil.rmtree(spent, ignore_errors=True)
+    (work / BEGUN).unlink(missing_ok=True)
+    if folder.exists():
+        shutil.rmtree(old, ignore_errors=True)  # of a run that was killed while it removed it
+        folder.rename(old)
+    try:
+        work.rename(folder)
+    except BaseException:
+        if old.exists():
+            old.rename(folder)
+        raise
+    shutil.rmtree(old, ignore_errors=True)
+
+
+def _exit_code(error: BaseException) -> int:
+    """Above 128 where a signal ended it."""
+    if isinstance(error, StoppedError):
+        return error.exit_code
+    if isinstance(error, SystemExit) and isinstance(error.code, int):
+        return error.code
+    return 130 if isinstance(error, KeyboardInterrupt) else 1
+
+
+def _may_go_on(error: BaseException) -> bool:
+    """Whether what ended a run may not happen again: anything but a mistake in what was asked."""
+    return isinstance(error, LostError | StoppedError) or not isinstance(error, ScissorhandsError)
+
+
+def _prepared(folder: Path, overwrite: bool, resume: bool, replaces: tuple[str, ...]) -> tuple[list[Path], int]:
+    """Makes the folder to write into, locked; returns the folders that were made above it, and the lock."""
+    work = unfinished(folder)
+    if len(os.fsencode(folder.name)) > 200:
+        raise RunError(f"the name '{folder.name[:20]}…' is too long for a folder.")
+    _require_replaceable(folder, overwrite, replaces)
+    if work.is_symlink():
+        raise RunError(f"{work} is a link, and a run is not written through one.")
+    made = _make_parents(folder.parent)
+    try:
+        work.mkdir(exist_ok=True)
+        held = lock(work, f"{folder} is being written by another process.")
+    except OSError as error:
+        _remove_empty([work, *made])
+        raise RunError(f"cannot write to {folder.parent}: {error.strerror}.") from None
+    if resume:
+        _clear(work, (name for name in os.listdir(work) if name.startswith(".") or name in {*HOLDS} - {LOG}))
+    else:
+        if resumable(folder) and not overwrite:
+            os.close(held)
+            what = f"Go on with '{again(folder)}', or discard it with --overwrite"
+            raise RunError(f"{folder} was begun and not finished. {what}.")
+        _clear(work, os.listdir(work))
+    return made, held
+
+
+def _require_replaceable(folder: Path, overwrite: bool, replaces: tuple[str, ...]) -> None:
+    """Refuses to remove what is there, unless that is asked for and we wrote all of it."""
+    if folder.is_symlink() or (folder.exists() and not folder.is_dir()):
+        raise RunError(f"cannot write to {folder}: it is not a folder.")
+    if folder.exists() and not overwrite:
+        raise RunError(f"{folder} exists already. Choose another place, or replace it with --overwrite.")
+    if folder == Path.cwd() or folder in Path.cwd().parents:
+        raise RunError(f"{folder} is the folder that you are in, or above it: choose another place.")
+    inside = sorted(folder.iterdir()) if folder.exists() else []
+    foreign = [path.name for path in inside if not any(fnmatchcase(path.name, pattern) for pattern in replaces)]
+    if inside and replaces == HOLDS and not foreign:
+        foreign = _foreign(folder)
+    if foreign:
+        raise RunError(f"--overwrite does not replace {folder}: it holds '{foreign[0]}', which is not ours.")
+
+
+def _foreign(folder: Path) -> list[str]:
+    """What a folder holds that no run of ours wrote; all of it, if it is no run."""
+    try:
+        require_record(read_toml(folder / "run.toml"), folder / "run.toml")
+        known = {*read_scores(folder)["files"]} if (folder / SCORES).exists() else set()
+    except RunError:
+        return sorted(path.name for path in folder.iterdir())
+    own = (str(path.relative_to(folder)) for path in (folder / "model").rglob("*") if not path.is_dir())
+    return sorted({*own} - known) if known else []
+
+
+def _clear(folder: Path, names: Iterable[str]) -> None:
+    for old in [folder / name for name in names]:
+        shutil.rmtree(old) if old.is_dir() and not old.is_symlink() else old.unlink()
+
+
+def _make_parents(parent: Path) -> list[Path]:
+    """Makes the missing folders above a run, and says which, the deepest first."""
+    missing = [p for p in (parent, *parent.parents) if not p.exists()]
+    try:
+        parent.mkdir(parents=True, exist_ok=True)
+    except (FileExistsError, NotADirectoryError):
+        raise RunError(f"cannot write to {parent}: it is not a folder.") from None
+    except OSError as error:
+        _remove_empty(missing)
+        raise RunError(f"cannot write to {parent}: {error.strerror}.") from None
+    return missing
+
+
+def _remove_empty(folders: list[Path]) -> None:
+    with suppress(OSError):
+        for folder in folders:
+            folder.rmdir()

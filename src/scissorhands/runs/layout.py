@@ -1,0 +1,32 @@
+"""What a run folder holds.
+
+run.toml says what was done, log.jsonl how it went, model/ what came out, scores.json what it is worth,
+evidence.safetensors what the scores were computed from, and gradcam/ where the model looks.
+
+A run is written beside its place and renamed into it when it is complete, so a folder that exists is whole. One that
+was killed is still there under a hidden name, with begun.toml to say what was asked, and may hold checkpoints.
+"""
+
+import os
+from pathlib import Path
+
+from .seals import EVIDENCE, SCORES
+
+BEGUN, LOG, GRIDS, PICTURES = "begun.toml", "log.jsonl", "grids", "gradcam"
+ROWS = "rows.txt"  # the prompts of the rows of pictures in `grids`
+# All that a run folder may hold; a pipeline is its own run folder.
+HOLDS = (
+    *("run.toml", SCORES, LOG, "forget.txt", "before.txt", EVIDENCE, "model", GRIDS, PICTURES),
+    *("model_index.json", "unet", "vae", "text_encoder", "tokenizer", "scheduler"),
+    *("safety_checker", "feature_extractor", "image_encoder"),
+)
+
+
+def is_run(folder: Path) -> bool:
+    """Whether the folder is a run's."""
+    return (folder / "run.toml").is_file()
+
+
+def from_there(path: str | Path, folder: Path) -> str:
+    """The way to a path from a run's folder, so that what is moved together stays together; a name stays a name."""
+    return os.path.relpath(Path(path).resolve(), folder.resolve()) if Path(path).exists() else str(path)

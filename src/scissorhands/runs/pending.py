@@ -1,0 +1,59 @@
+"""A run that is not finished: where it is written, what was asked of it, and how it goes on."""
+
+import os
+import shlex
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from ..distributed import on_rank_0
+from ..distributed.checkpoint import ABOUT, CHECKPOINTS, PART
+from ..errors import RunError
+from ..files import read_toml, write_text
+from ..settings import to_toml
+from .layout import BEGUN
+
+
+def unfinished(folder: Path) -> Path:
+    """Where a run is written until it is complete."""
+    folder = Path(os.path.abspath(folder))
+    if not folder.name:
+        raise RunError(f"'{folder}' is no place for a run: name a folder.")
+    return folder.with_name(f".{folder.name}.unfinished")
+
+
+def resumable(folder: Path) -> bool:
+    """Whether a run was begun there that can go on from a checkpoint."""
+    found = (unfinished(folder) / CHECKPOINTS).glob(f"*/{ABOUT}")
+    return any(about.parent.suffix != PART for about in found)
+
+
+def again(folder: Path) -> str:
+    """The command with which a run goes on."""
+    path = os.path.relpath(folder) if folder.absolute().is_relative_to(Path.cwd()) else str(folder)
+    return f"scissorhands {begun(unfinished(folder)).get('verb', 'scrub')} --resume {shlex.quote(path)}"
+
+
+def begin(work: Path, asked: Mapping[str, Any]) -> None:
+    """Writes down what was asked; refused if the run was begun with something else."""
+    on_rank_0(lambda: _begin(work, asked))
+
+
+def _begin(work: Path, asked: Mapping[str, Any]) -> None:
+    path = work / BEGUN
+    known = begun(work) if path.exists() else None
+    for name, value in asked.items() if known else ():
+        if known and known.get(name) != value and name != "folder":  # what was read from there is compared itself
+            what = f"'{name}' was {known.get(name)!r}, and is {value!r} now"
+            raise RunError(f"{work} was begun with something else: {what}. Start anew with --overwrite, or remove it.")
+    if known is None:
+        write_text(path, to_toml(asked), private=True)
+
+
+def begun(work: Path) -> dict[str, Any]:
+    """What was asked of a run that is not finished; nothing if none was begun."""
+    if not work.is_dir():
+        return {}
+    if not (work / BEGUN).exists():
+        raise RunError(f"{work} has no {BEGUN}, so it cannot be resumed: give the whole command again.")
+    return read_toml(work / BEGUN)

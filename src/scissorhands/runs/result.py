@@ -1,0 +1,100 @@
+"""What a finished run is worth, and what its folder says about it."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from ..errors import ReadError
+from ..evaluation.evaluate import Scores
+from ..files import read_text
+from .seals import read_scores, require_same_model
+
+
+@dataclass(frozen=True)
+class Result:
+    """What a run is worth: its scores, what it cost, and what it was compared with.
+
+    `tried` is how many runs were made to choose the settings, where that is known; `examined` are the settings of an
+    evaluation above the quick level; `reference_hash` is the `scores_hash` of the reference as it was compared with.
+    """
+
+    scores: Scores
+    seconds: float | None = None
+    memory_mib: float | None = None
+    reference: str = ""
+    reference_seconds: float | None = None
+    tried: int | None = None
+    examined: Mapping[str, Any] = field(default_factory=dict)
+    reference_hash: str = ""
+
+    def values(self) -> dict[str, float]:
+        """All numbers by name, as tables show them."""
+        stored: dict[str, float] = self.scores.to_dict()["values"]
+        if self.memory_mib is not None:
+            stored["memory_mib"] = self.memory_mib
+        if self.seconds is not None and self.reference_seconds:
+            stored["rte"] = self.seconds / self.reference_seconds
+            if self.tried is not None:
+                stored["tuning"] = self.tried * stored["rte"]
+        return stored
+
+    def to_dict(self) -> dict[str, Any]:
+        """The result as plain values; `rte` and `avg_gap` are there for reading, and are computed again when read."""
+        return {
+            **self.scores.to_dict(),
+            "values": self.values(),
+            "seconds": self.seconds,
+            "reference_run": self.reference,
+            "reference_seconds": self.reference_seconds,
+            "reference_hash": self.reference_hash,
+            "tried": self.tried,
+            "examined": dict(self.examined),
+        }
+
+    @classmethod
+    def from_dict(cls, stored: Mapping[str, Any]) -> "Result":
+        """The result from plain values."""
+        values = dict(stored["values"])
+        memory = values.pop("memory_mib", None)
+        for derived in ("rte", "tuning"):
+            values.pop(derived, None)
+        scores = Scores.from_dict({**stored, "values": values})
+        cost = (stored["seconds"], memory, stored["reference_run"], stored["reference_seconds"], stored.get("tried"))
+        return cls(scores, *cost, stored.get("examined", {}), str(stored.get("reference_hash", "")))
+
+
+@dataclass(frozen=True)
+class Run:
+    """A finished run, as read from its folder."""
+
+    folder: Path
+    record: Mapping[str, Any]
+    result: Result
+
+    @property
+    def method(self) -> str:
+        """The name of the method that made it."""
+        return str(self.record["method"]["name"])
+
+    @property
+    def settings(self) -> dict[str, Any]:
+        """The method's settings."""
+        return {name: value for name, value in self.record["method"].items() if name != "name"}
+
+    @property
+    def damage(self) -> str:
+        """What the method broke, in words; empty if nothing."""
+        return str(self.record.get("damage", ""))
+
+    def ids(self, name: str) -> list[int]:
+        """The record numbers that it forgot (`forget`), or that were forgotten earlier (`before`)."""
+        path = self.folder / f"{name}.txt"
+        try:
+            return [int(line) for line in read_text(path).split()] if path.exists() else []
+        except ValueError as error:
+            raise ReadError(f"{path} cannot be read: {error}.") from None
+
+    def require_model(self) -> None:
+        """Refuses a model that was changed after the run was written."""
+        require_same_model(self.folder, read_scores(self.folder))

@@ -1,0 +1,40 @@
+"""Write the files of a run folder."""
+
+import json
+from collections.abc import Mapping
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from ..distributed import on_rank_0
+from ..evaluation.evidence import to_tensors
+from ..files import write_tensors, write_text
+from ..metrics import Evidence
+from ..settings import to_toml
+from .result import Result
+from .seals import EVIDENCE, SCORES, sealed, tensors_seal
+
+
+def write_record(work: Path, record: Mapping[str, Any], ids: Mapping[str, list[int]]) -> None:
+    """Writes run.toml and, for their owner alone, each list of record numbers that is not empty."""
+    on_rank_0(lambda: write_text(work / "run.toml", to_toml(record)))
+    for name, numbers in ids.items():
+        if numbers:
+            lines = "".join(f"{number}\n" for number in numbers)
+            on_rank_0(partial(write_text, work / f"{name}.txt", lines, private=True))
+
+
+def write_result(folder: Path, result: Result) -> None:
+    """Writes scores.json, with the seal of the run."""
+
+    def write() -> None:
+        write_text(folder / SCORES, json.dumps(sealed(result.to_dict(), folder), indent=2) + "\n")
+
+    on_rank_0(write)
+
+
+def write_evidence(folder: Path, evidence: Evidence) -> None:
+    """Writes evidence.safetensors, with its seal, for its owner alone."""
+    tensors = to_tensors(evidence)
+    seal = {"seal": tensors_seal(tensors)}
+    on_rank_0(lambda: write_tensors(folder / EVIDENCE, tensors, private=True, metadata=seal))
