@@ -17,9 +17,11 @@ import scissorhands as sh
 from scissorhands.cli.docs import PAGES as GENERATED
 from scissorhands.data import forget
 from scissorhands.data.problem import on_device
-from scissorhands.distributed import Batch, Stored
+from scissorhands.data.records import Stored
+from scissorhands.distributed import Batch
 from scissorhands.errors import DataError
 from scissorhands.metrics import Metric, Outputs
+from scissorhands.testing import check_method
 
 ROOT = Path(__file__).parents[1]
 PACKAGE = ROOT / "src" / "scissorhands"
@@ -104,8 +106,7 @@ def made(begins: str, **known: Any) -> dict[str, Any]:
 
 
 def test_the_method_that_it_prints_keeps_every_promise() -> None:
-    testing = pytest.importorskip("scissorhands.testing")
-    testing.check_method(made("from dataclasses", __name__=__name__)["FineTune"])
+    check_method(made("from dataclasses", __name__=__name__)["FineTune"])
 
 
 def test_the_metric_that_it_prints_is_that_of_its_reference() -> None:

@@ -106,7 +106,9 @@ def keeps_forget_data_out_of_running_statistics(kind: type[sh.Method], build: Bu
 
     def buffers(forget: sh.Problem) -> dict[str, Tensor]:
         model = build()
-        settings = {"lr": 1e-30, "weight_decay": 0.0} if has(kind, "lr") else {"alpha": 0.0}
+        settings = {"lr": 1e-30} if has(kind, "lr") else {"alpha": 0.0}
+        if has(kind, "weight_decay"):
+            settings["weight_decay"] = 0.0
         if has(kind, "trim"):
             settings["trim"] = 0.0
         quick(kind, **settings).scrub(model, forget)
