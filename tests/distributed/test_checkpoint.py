@@ -25,9 +25,9 @@ import scissorhands as sh
 from scissorhands import files, randomness
 from scissorhands.data.images import augmentation
 from scissorhands.data.problem import Log, ignore
-from scissorhands.distributed import checkpoint as progress
-from scissorhands.distributed import local_state
-from scissorhands.distributed.checkpoint import ABOUT, Loop, Progress
+from scissorhands.distributed import checkpoint, checkpoint_files, local_state
+from scissorhands.distributed.checkpoint import Loop, Progress
+from scissorhands.distributed.checkpoint_files import ABOUT
 from scissorhands.errors import RunError, StoppedError
 from scissorhands.methods import METHODS
 from scissorhands.methods.descent import Optimizer
@@ -302,7 +302,7 @@ def test_without_some_of_the_model_it_ends_differently(
     def some(model: nn.Module) -> dict[str, Tensor]:
         return {name: value for name, value in local_state(model).items() if lost not in name}
 
-    assert not control(EVERY["finetune"], tmp_path, lambda: monkeypatch.setattr(progress, "local_state", some))
+    assert not control(EVERY["finetune"], tmp_path, lambda: monkeypatch.setattr(checkpoint, "local_state", some))
 
 
 def test_without_the_place_in_the_log_it_ends_differently(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -360,7 +360,7 @@ def test_they_are_written_when_it_is_time(tmp_path: Path, monkeypatch: pytest.Mo
 
 def test_without_a_folder_nothing_is_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(progress, "save_file", lambda *_: pytest.fail("it wrote something"))
+    monkeypatch.setattr(checkpoint_files, "save_file", lambda *_: pytest.fail("it wrote something"))
     EVERY["finetune"].scrub(network(), replace(PROBLEM, progress=Progress(None, 0.0)))
     assert list(tmp_path.iterdir()) == []
 
@@ -469,7 +469,7 @@ def test_a_full_disk_leaves_the_checkpoint_before_it(
 
     (tmp_path / "full").mkdir()
     with monkeypatch.context() as patch:
-        patch.setattr(progress, "save_file", full)
+        patch.setattr(checkpoint_files, "save_file", full)
         with pytest.raises(StoppedError, match="No space left on device") as raised:
             attempt(method, tmp_path / "full")
     assert raised.value.exit_code == 1
@@ -538,7 +538,7 @@ def test_a_signal_that_comes_twice_at_once_is_one(tmp_path: Path) -> None:
 
 
 def test_another_signal_after_a_second_stops_at_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(progress, "_PATIENCE", 0.05)
+    monkeypatch.setattr(checkpoint, "_PATIENCE", 0.05)
     with pytest.raises(KeyboardInterrupt):
         attempt(EVERY["finetune"], tmp_path, signalling_at(3, signal.SIGINT, signal.SIGINT, pause=0.1))
     assert kept(tmp_path) == ["000-000000002-000000"]
@@ -604,3 +604,14 @@ def test_seconds_count_the_work_before_and_not_the_way_back(tmp_path: Path, monk
         with pytest.raises(KilledError):
             scrub(killing_at(3))
     assert scrub(ignore) == pytest.approx(7.0 + 5 * 2.0)
+
+
+def test_checkpoints_behind_a_link_are_refused_and_what_is_none_of_ours_stays(tmp_path: Path) -> None:
+    theirs = tmp_path / "theirs" / "000-my-thesis"
+    theirs.mkdir(parents=True)
+    (tmp_path / "checkpoints").symlink_to(tmp_path / "theirs")
+    with pytest.raises(RunError, match="is a link, and checkpoints are not written through one"):
+        Progress(tmp_path / "checkpoints")
+    quick(sh.FineTune).scrub(network(), replace(PROBLEM, progress=Progress(tmp_path / "theirs", every=0.0)))
+    assert theirs.is_dir()
+    assert len(list((tmp_path / "theirs").iterdir())) == 2

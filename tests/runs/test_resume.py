@@ -19,8 +19,8 @@ from helpers.commands import cli
 from helpers.forged import reseal
 from helpers.nursery import Child, Fault, Finished, Nursery, environment, moments
 from scissorhands import runs
-from scissorhands.distributed import checkpoint as progress
-from scissorhands.distributed.checkpoint import ABOUT
+from scissorhands.distributed import checkpoint_files
+from scissorhands.distributed.checkpoint_files import ABOUT
 
 TRAIN = "train --data digits --set epochs=2 --set batch_size=64"
 SMALL = "--model small --model-set width=4"
@@ -494,7 +494,7 @@ def test_seconds_go_on_from_those_before_the_kill(nursery: Nursery, base: Path) 
     assert 0 < about["seconds"] < 60
     del about["checksum"]
     about["seconds"] = 1000.0
-    path.write_text(json.dumps(about | {"checksum": progress._checksum(json.dumps(about).encode())}))
+    path.write_text(json.dumps(about | {"checksum": checkpoint_files.checksum(json.dumps(about).encode())}))
     assert resumed(nursery, base, "timed").code in (0, 3)
     seconds = runs.read(place).result.seconds
     assert seconds is not None

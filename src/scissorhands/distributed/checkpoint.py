@@ -1,16 +1,14 @@
-"""How far a run has got, written down from time to time, so that a run that is killed can go on and end the same.
+"""Checkpoints: how far a run has got, written from time to time, so that a run that is killed can be resumed.
 
 A method runs again from its beginning. What it does before a loop it does again, as it did the first time; a loop goes
-on where its last checkpoint was written. So a method needs no code for it, but for walking its loops by `Loop`.
+on where its last checkpoint was written. So a method needs no code for it: `Descent` walks by `Loop`.
 """
 
 import json
-import os
 import shutil
 import signal
 import sys
 import time
-import zlib
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -20,19 +18,26 @@ from types import FrameType
 from typing import Any, Protocol, TypeVar
 
 import torch
-from safetensors import SafetensorError
-from safetensors.torch import save_file
 from torch import Tensor, nn
 
-from ..errors import ReadError, RunError, StoppedError
-from ..files import read_json, read_metadata, read_tensors
+from ..errors import RunError, StoppedError
+from ..files import read_metadata, read_tensors
+from .checkpoint_files import (
+    ABOUT,
+    KNOWN,
+    NAME,
+    PART,
+    checksum,
+    checksum_of,
+    found_checkpoints,
+    fsync,
+    save_shard,
+)
 from .processes import barrier, on_rank_0, rank, total, world_size
 from .sharding import local_state
 
 T = TypeVar("T")
 
-CHECKPOINTS, ABOUT, PART = "checkpoints", "about.json", ".part"
-_KNOWN = ("phase", "epoch", "within", "done", "finished", "world_size", "seconds", "log")
 _PATIENCE = 1.0  # seconds after which another Ctrl-C is a new one, which does not wait for a checkpoint
 
 
@@ -61,6 +66,8 @@ class Progress:
     def __init__(
         self, folder: Path | None = None, every: float = 600.0, journal: Journal | None = None, again: str = ""
     ) -> None:
+        if folder and folder.is_symlink():
+            raise RunError(f"{folder} is a link, and checkpoints are not written through one.")
         self.folder, self.every, self.journal, self.again = folder, every, journal, again
         self.credit = 0.0  # seconds of work before it was killed, less those that were spent on getting there again
         self._start = self._last = time.perf_counter()
@@ -68,7 +75,7 @@ class Progress:
         self._active = False
         self._signal = 0
         self._signalled = 0.0
-        self._kept = _found(folder) if folder else {}
+        self._kept = found_checkpoints(folder) if folder else {}
 
     @property
     def written(self) -> int:
@@ -121,24 +128,28 @@ class Progress:
             part.mkdir(parents=True)
 
         def finish() -> None:
-            (part / ABOUT).write_text(json.dumps(about | {"checksum": _checksum(json.dumps(about).encode())}))
-            _settle(part / ABOUT)
+            (part / ABOUT).write_text(json.dumps(about | {"checksum": checksum(json.dumps(about).encode())}))
+            fsync(part / ABOUT)
             if (folder / name).exists():  # nothing was done since it was written
                 shutil.rmtree(part)
                 return
             part.replace(folder / name)
-            for other in folder.glob(f"{loop.number:03}-*"):
-                if other.name != name:
+            for other in (*folder.glob(NAME), *folder.glob(NAME + PART)):
+                if other.name != name and other.name.startswith(f"{loop.number:03}-") and not other.is_symlink():
                     shutil.rmtree(other, ignore_errors=True)
 
         try:
             on_rank_0(begin)
-            barrier(_saved(loop.tensors(), part / f"{rank()}.safetensors"))
+            barrier(save_shard(loop.tensors(), part / f"{rank()}.safetensors"))
             on_rank_0(finish)
         except OSError as error:
             if rank() == 0:
                 shutil.rmtree(part, ignore_errors=True)
-            left = f"it goes on from the one before with '{self.again}'" if _found(folder) else "nothing was kept"
+            left = (
+                f"it goes on from the one before with '{self.again}'"
+                if found_checkpoints(folder)
+                else "nothing was kept"
+            )
             raise StoppedError(f"no checkpoint can be written: {error.strerror}; {left}.", 1) from None
 
     @contextmanager
@@ -208,7 +219,7 @@ class Loop:
 
     def about(self) -> dict[str, Any]:
         """Where it is, as plain values."""
-        place = {name: getattr(self, name) for name in _KNOWN[:5]}
+        place = {name: getattr(self, name) for name in KNOWN[:5]}
         return place | {"world_size": world_size()}
 
     def tensors(self) -> dict[str, Tensor]:
@@ -228,7 +239,7 @@ class Loop:
             raise RunError(f"{path} was written {begun}, and here is '{self.phase}' with {world_size()}.")
         file = path / f"{rank()}.safetensors"
         kept = read_tensors(file)
-        if read_metadata(file).get("checksum") != _checksum_of(kept):
+        if read_metadata(file).get("checksum") != checksum_of(kept):
             raise RunError(f"{file} cannot be read: it was changed after it was written.")
         try:
             self._take(kept, about)
@@ -250,55 +261,3 @@ class Loop:
         self.random = named["random"]
         self.epoch, self.within, self.done = int(about["epoch"]), int(about["within"]), int(about["done"])
         self.finished = bool(about["finished"])
-
-
-def _found(folder: Path) -> dict[int, tuple[Path, dict[str, Any]]]:
-    """The last checkpoint of each loop; one that was not written to its end is none."""
-    found: dict[int, tuple[Path, dict[str, Any]]] = {}
-    for path in sorted(folder.glob("*-*")):
-        if path.suffix == PART or not (path / ABOUT).exists():
-            continue
-        try:
-            about: Any = read_json(path / ABOUT, object)
-        except ReadError:
-            continue
-        try:
-            [about["phase"], *(float(about[name]) for name in _KNOWN[1:])]
-            checksum = about.pop("checksum")
-            if checksum != _checksum(json.dumps(about).encode()):
-                raise ValueError("it was changed after it was written")
-            found[int(path.name.partition("-")[0])] = path, about
-        except (TypeError, KeyError, ValueError) as error:
-            raise RunError(f"{path} cannot be read: {type(error).__name__}: {error}") from None
-    return found
-
-
-def _saved(tensors: Mapping[str, Tensor], path: Path) -> OSError | None:
-    """Writes the tensors to a file, and says what went wrong."""
-    try:
-        named = {name: value.detach().cpu().contiguous() for name, value in tensors.items()}
-        save_file(named, path, {"checksum": _checksum_of(named)})
-        _settle(path)
-    except (OSError, SafetensorError) as error:
-        return error if isinstance(error, OSError) else OSError(0, str(error), str(path))
-    return None
-
-
-def _checksum(content: bytes | memoryview, before: int = 0) -> str:
-    """A checksum that tells of damage; it is fast, since it is taken of every checkpoint."""
-    return f"{zlib.crc32(content, before):08x}"
-
-
-def _checksum_of(tensors: Mapping[str, Tensor]) -> str:
-    """The checksum of named tensors."""
-    total = "0"
-    for name, value in sorted(tensors.items()):
-        total = _checksum(f"{name} {value.dtype} {tuple(value.shape)}".encode(), int(total, 16))
-        total = _checksum(value.reshape(-1).view(torch.uint8).numpy().data, int(total, 16))
-    return total
-
-
-def _settle(path: Path) -> None:
-    """Has the file on the disk, and not only on its way there."""
-    with path.open("rb") as file:
-        os.fsync(file.fileno())

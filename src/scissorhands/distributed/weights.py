@@ -55,6 +55,7 @@ def load_weights(model: nn.Module, files: Iterable[Path]) -> tuple[list[str], li
     return sorted(missing), sorted(unexpected)
 
 
+# Not torch.distributed.checkpoint: it writes every shard to disk first, and then all of them again into one file.
 def save_weights(model: nn.Module, path: Path) -> None:
     """Writes the weights into one safetensors file. They are gathered one at a time: no process holds them all."""
     named = _once(model.state_dict(keep_vars=True))

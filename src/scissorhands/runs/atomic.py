@@ -8,7 +8,7 @@ from fnmatch import fnmatchcase
 from pathlib import Path
 
 from ..distributed import barrier, on_rank_0, rank
-from ..distributed.checkpoint import CHECKPOINTS
+from ..distributed.checkpoint_files import CHECKPOINTS
 from ..errors import FailedError, LostError, RunError, ScissorhandsError, StoppedError
 from ..files import FULL, read_toml
 from .layout import BEGUN, HOLDS, LOG

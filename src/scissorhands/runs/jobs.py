@@ -21,7 +21,8 @@ from ..data.records import Part
 from ..data.sources import Data, Source
 from ..data.split import Split, held_out, split
 from ..distributed import any_rank, local_state, on_rank_0, own_device, shard, world_size
-from ..distributed.checkpoint import CHECKPOINTS, Progress
+from ..distributed.checkpoint import Progress
+from ..distributed.checkpoint_files import CHECKPOINTS
 from ..errors import (
     DataError,
     FailedError,

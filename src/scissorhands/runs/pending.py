@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from ..distributed import on_rank_0
-from ..distributed.checkpoint import ABOUT, CHECKPOINTS, PART
+from ..distributed.checkpoint_files import ABOUT, CHECKPOINTS, PART
 from ..errors import RunError
 from ..files import read_toml, write_text
 from ..settings import to_toml

@@ -1,0 +1,76 @@
+"""The files of a checkpoint: one of tensors for each process, and one that says where the loop was; with checksums.
+
+Not torch.distributed.checkpoint: its index is a pickle, which we never load, and its storage in safetensors has no
+place for what each process has for itself, such as random states, and no checksum.
+"""
+
+import json
+import os
+import zlib
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import torch
+from safetensors import SafetensorError
+from safetensors.torch import save_file
+from torch import Tensor
+
+from ..errors import ReadError, RunError
+from ..files import read_json
+
+CHECKPOINTS, ABOUT, PART = "checkpoints", "about.json", ".part"
+NAME = "[0-9]" * 3 + "-" + "[0-9]" * 9 + "-" + "[0-9]" * 6  # of a checkpoint: loop, step, epoch
+KNOWN = ("phase", "epoch", "within", "done", "finished", "world_size", "seconds", "log")
+
+
+def found_checkpoints(folder: Path) -> dict[int, tuple[Path, dict[str, Any]]]:
+    """The last checkpoint of each loop; one that was not written to its end is none."""
+    found: dict[int, tuple[Path, dict[str, Any]]] = {}
+    for path in sorted(folder.glob(NAME)):
+        if path.is_symlink() or not (path / ABOUT).exists():
+            continue
+        try:
+            about: Any = read_json(path / ABOUT, object)
+        except ReadError:
+            continue
+        try:
+            [about["phase"], *(float(about[name]) for name in KNOWN[1:])]
+            stated = about.pop("checksum")
+            if stated != checksum(json.dumps(about).encode()):
+                raise ValueError("it was changed after it was written")
+            found[int(path.name.partition("-")[0])] = path, about
+        except (TypeError, KeyError, ValueError) as error:
+            raise RunError(f"{path} cannot be read: {type(error).__name__}: {error}") from None
+    return found
+
+
+def save_shard(tensors: Mapping[str, Tensor], path: Path) -> OSError | None:
+    """Writes the tensors to a file, and says what went wrong."""
+    try:
+        named = {name: value.detach().cpu().contiguous() for name, value in tensors.items()}
+        save_file(named, path, {"checksum": checksum_of(named)})
+        fsync(path)
+    except (OSError, SafetensorError) as error:
+        return error if isinstance(error, OSError) else OSError(0, str(error), str(path))
+    return None
+
+
+def checksum(content: bytes | memoryview, before: int = 0) -> str:
+    """A checksum that tells of damage; it is fast, since it is taken of every checkpoint."""
+    return f"{zlib.crc32(content, before):08x}"
+
+
+def checksum_of(tensors: Mapping[str, Tensor]) -> str:
+    """The checksum of named tensors."""
+    total = "0"
+    for name, value in sorted(tensors.items()):
+        total = checksum(f"{name} {value.dtype} {tuple(value.shape)}".encode(), int(total, 16))
+        total = checksum(value.reshape(-1).view(torch.uint8).numpy().data, int(total, 16))
+    return total
+
+
+def fsync(path: Path) -> None:
+    """Flush to disk (fsync)."""
+    with path.open("rb") as file:
+        os.fsync(file.fileno())
