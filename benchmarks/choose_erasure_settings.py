@@ -26,6 +26,7 @@ from scissorhands.runs.diffusion import drawing
 from scissorhands.runs.diffusion.erase import Erasure, freed, method_named, posed
 from scissorhands.tasks.diffusion import measures, small
 from scissorhands.tasks.diffusion import pipeline as pipelines
+from scissorhands.tasks.diffusion.small_parts import PROMPTS
 
 ORIGINAL, FIRST_SEED, PER_PROMPT = 10, 50_000, 20
 CASES = ((0, 20), (2, 22), (5, 25), (8, 28), (9, 29))  # digits and seeds
@@ -60,8 +61,8 @@ class Bench:
         self.unet = self.pipeline.unet
         self.train, self.test = small.pictures()
         self.panel = demo.judges(Path())
-        self.wanted = list(drawing.several(small.PROMPTS, PER_PROMPT, FIRST_SEED).values())
-        self.labels = torch.arange(len(small.PROMPTS)).repeat_interleave(PER_PROMPT)
+        self.wanted = list(drawing.several(PROMPTS, PER_PROMPT, FIRST_SEED).values())
+        self.labels = torch.arange(len(PROMPTS)).repeat_interleave(PER_PROMPT)
         self.original = self.drawn()
 
     def drawn(self) -> Tensor:

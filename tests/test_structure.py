@@ -1,6 +1,7 @@
 """The rules of dependency, held by walking the imports."""
 
 import ast
+import re
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -116,3 +117,24 @@ def test_the_walk_sees_an_import_wherever_it_stands(line: str, tmp_path: Path, m
     bad = tmp_path / "bad.py"
     bad.write_text(f"def late():\n    {line}\n")
     assert breaches([bad], ("torch.distributed",))
+
+
+def test_no_file_and_no_function_is_long() -> None:
+    long = [f"{path.name}: {lines} lines" for path in FILES if (lines := len(path.read_text().splitlines())) > 300]
+    for path in FILES:
+        for node in ast.walk(ast.parse(path.read_text())):
+            if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+                lines = (node.end_lineno or 0) - node.lineno + 1
+                if lines > 50:
+                    long.append(f"{path.name}: {node.name} has {lines} lines")
+    assert not long
+
+
+METHODS = [path for path in inside("methods") if re.search(r"^class \w+\(Method\)", path.read_text(), re.M)]
+
+
+def test_no_method_knows_of_processes_modes_seeds_or_checkpoints() -> None:
+    """What is not in a paper's box belongs to Descent, and what a method needs has one address."""
+    hidden = ("distributed", "randomness", "methods.modes", "methods.descent")
+    assert len(METHODS) == 9
+    assert not breaches([*METHODS, PACKAGE / "tasks/diffusion/esd.py"], tuple(f"scissorhands.{m}" for m in hidden))

@@ -11,6 +11,7 @@ from scissorhands import runs
 from scissorhands.bench import diffusion_demo as demo
 from scissorhands.runs.diffusion.drawing import Drawing
 from scissorhands.tasks.diffusion import small
+from scissorhands.tasks.diffusion.small_parts import PROMPTS, Plan
 
 QUICK = {"scissorhands": {"epochs": 1, "batch_size": 512, "trim": 0.01, "project": [True, False]}}
 
@@ -20,7 +21,7 @@ def shown(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """What the command leaves."""
     place = tmp_path_factory.mktemp("demo")
     with pytest.MonkeyPatch.context() as patch:
-        tiny = partial(small.Plan, vae=(8, 8), unet=(16, 16), text=16, vae_epochs=1, unet_epochs=1, batch_size=256)
+        tiny = partial(Plan, vae=(8, 8), unet=(16, 16), text=16, vae_epochs=1, unet_epochs=1, batch_size=256)
         patch.setattr(small, "Plan", tiny)
         patch.setattr(demo, "METHODS", QUICK)
         patch.setattr(demo, "SEEDS", (0, 1))
@@ -49,7 +50,7 @@ def test_it_leaves_a_page_with_grids_and_no_path_of_the_machine(shown: Path) -> 
     page = (shown / "report.html").read_text()
     assert page.count("data:image/png;base64,") == 3 + 1 + 2 * 4  # rows; the original; two for each run
     assert "concept:three" in page
-    assert "; ".join(small.PROMPTS) in page  # what the rows of the grids are
+    assert "; ".join(PROMPTS) in page  # what the rows of the grids are
     assert str(shown.parents[1]) not in page
 
 

@@ -19,6 +19,7 @@ from ..runs.diffusion.judging import Panel
 from ..tasks.diffusion import small
 from ..tasks.diffusion.measures import Features, recognized
 from ..tasks.diffusion.pictures import METADATA
+from ..tasks.diffusion.small_parts import PROMPTS
 from .diffusion import Experiment, attempts
 
 ERASED = "three"
@@ -55,7 +56,7 @@ def demo(folder: Path, overwrite: bool, device: str, log: Log = ignore) -> Table
         train, test = small.pictures()
         chosen = attempts(METHODS, {"data": str(exported(train, work / "pictures"))})
         panel = judges(exported(test, work / "real"), log)
-        wanted = drawing.several(small.PROMPTS, PER_PROMPT, FIRST_SEED)
+        wanted = drawing.several(PROMPTS, PER_PROMPT, FIRST_SEED)
         forget = Forget(f"concept:{ERASED}")
         experiment = Experiment(TITLE, original, forget, chosen, wanted, DRAWING, SEEDS)
         return experiment.run(work, panel, device, log, small.seconds(original))
@@ -67,7 +68,7 @@ def judges(real: Path, log: Log = ignore) -> Panel:
     right = 100 * float(recognized(test.inputs, test.labels, classifier).float().mean())
     features = Features("its hidden layer", _Hidden(classifier))
     name = f"a small network that is right about {right:.1f} % of real test digits"
-    return Panel(classifier, small.PROMPTS, features, real, known_as=name)
+    return Panel(classifier, PROMPTS, features, real, known_as=name)
 
 
 class _Hidden(nn.Module):
