@@ -91,9 +91,13 @@ def test_the_last_layer_is_the_one_that_is_called_last_wherever_it_is_registered
     torch.testing.assert_close(probes.features(model, split.retain), model.body(inputs.flatten(1)).relu())
 
 
-def test_features_do_not_depend_on_the_batch_size(build: Callable[[], nn.Module], split: sh.Split) -> None:
+def test_features_do_not_depend_on_the_batch_size(
+    build: Callable[[], nn.Module], split: sh.Split, monkeypatch: pytest.MonkeyPatch
+) -> None:
     model = build().train()
-    torch.testing.assert_close(probes.features(model, split.retain, 7), probes.features(model, split.retain))
+    usual = probes.features(model, split.retain)
+    monkeypatch.setattr(probes, "BATCH_SIZE", 7)
+    torch.testing.assert_close(probes.features(model, split.retain), usual)
 
 
 class Tokens(nn.Linear):

@@ -34,12 +34,12 @@ class Relabelled(Records):
 
 
 def renumbered(records: Records, numbers: Sequence[int], classes: tuple[str, ...]) -> Relabelled:
-    """The records with the numbers that a model gives to their classes; `classes` are the names by these numbers."""
+    """Return the records with the labels that a model uses; `classes` are their names by these numbers."""
     return Relabelled(records, torch.tensor(numbers)[records.labels], classes)
 
 
 def random_labels(part: Part, seed: int) -> Relabelled:
-    """The part's records with a random label each, drawn once, as in SalUn's published code; all others keep theirs."""
+    """Give each record of the part a random label, drawn once, as in SalUn's published code; others keep theirs."""
     labels = part.records.labels.clone()
     labels[part.ids] = part.records.wrong_labels(part.ids, generator(seed, "random labels"))
     return Relabelled(part.records, labels)

@@ -36,11 +36,11 @@ class Split:
     manifest: str
 
     def problem(self, *, seed: int = 0, augment: Augment | None = None, loss: Loss = cross_entropy) -> Problem:
-        """What a method may see of this split: everything but the test data."""
+        """Return what a method may see of this split: everything but the test data."""
         return Problem(self.forget, self.retain, self.unseen, loss, seed, augment)
 
     def parts(self) -> dict[str, Part]:
-        """The parts that have records, by name."""
+        """Return the parts that have records, by name."""
         named = {name: getattr(self, name) for name in ("forget", "retain", "unseen", "test", "others")}
         return {name: part for name, part in named.items() if part is not None and len(part)}
 
@@ -54,7 +54,7 @@ def split(
     before: Sequence[int] = (),
     seed: int = 0,
 ) -> Split:
-    """Divides the data.
+    """Divide the data.
 
     `unseen` are records that the model was never trained on: the ids in `train` that training held out or, for a
     model that was trained on all of it, a share of the test data, which is then no longer scored as test. Where a
@@ -98,7 +98,7 @@ def split(
 
 
 def held_out(records: Records, share: float, seed: int) -> Tensor:
-    """The ids that training leaves out, for later use as unseen data."""
+    """Draw the ids that training leaves out, for later use as unseen data."""
     count = round(share * len(records))
     return torch.randperm(len(records), generator=generator(seed, "unseen"))[:count].sort().values
 
@@ -120,7 +120,7 @@ def _ids(given: Iterable[int], records: Records, name: str) -> Tensor:
 
 
 def _joined(*parts: Part) -> Part:
-    """The parts as one."""
+    """Join the parts into one."""
     filled = [part for part in parts if len(part)]
     if len(filled) < 2:
         return (filled or list(parts))[0]
@@ -133,7 +133,7 @@ def _without(ids: Tensor, others: Tensor) -> Tensor:
 
 
 def _manifest(*parts: tuple[Records, Tensor]) -> str:
-    """A hash of what was trained on, what is forgotten, and what is scored as test."""
+    """Hash what was trained on, what is forgotten, and what is scored as test."""
     digest = hashlib.sha256()
     for records, ids in parts:
         digest.update(f"{len(records)} {records.fingerprint} {len(ids)} ".encode())

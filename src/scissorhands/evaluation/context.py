@@ -53,17 +53,17 @@ class Context:
 
     @property
     def problem(self) -> Problem:
-        """The problem as evaluation sees it; what becomes of shadow models harms nobody."""
+        """Return the problem as evaluation sees it; nobody is warned about damage to shadow models."""
         found = self.split.problem(seed=SEED, augment=self.trainer.augment if self.trainer else None)
         return replace(found, watch=False)
 
     @property
     def batch_size(self) -> int:
-        """As many records in a step as in training, where that is known."""
+        """Return the batch size of the training, or the default where that is not known."""
         return self.trainer.training.batch_size if self.trainer else Training().batch_size
 
     def trainer_for(self, purpose: str) -> Trainer:
-        """The trainer for one purpose, refused where it is not known how the model was trained."""
+        """Return the trainer for one purpose; raise if it is not known how the model was trained."""
         if self.trainer is None:
             raise SettingError("it is not known how the model was trained, so no other can be: say how (--train).")
         folder = cache("shadows") if self.trainer.folder and purpose == "shadow" else self.trainer.folder
@@ -86,7 +86,7 @@ class Pace:
 
     @classmethod
     def of(cls, context: Context) -> "Pace":
-        """Measures both on a copy."""
+        """Measure both on a copy."""
         model, batch = (
             copy_model(context.model),
             replace(context.split.retain, ids=context.split.retain.ids[: context.batch_size]),
@@ -97,9 +97,9 @@ class Pace:
         return cls(step, _quickest(lambda: predict(model, batch)) / len(batch))
 
 
-def _quickest(work: Callable[[], object], times: int = 3) -> float:
+def _quickest(work: Callable[[], object]) -> float:
     found = []
-    for _ in range(times + 1):  # the first also does what a process does only once
+    for _ in range(4):  # the first also does what a process does only once
         start = time.perf_counter()
         work()
         found.append(time.perf_counter() - start)

@@ -42,7 +42,7 @@ class Trainer:
     seed: int = 0
 
     def trained(self, parts: Sequence[Part], log: Log = ignore) -> Iterator[nn.Module]:
-        """One model per part, each of another seed."""
+        """Yield one trained model per part, each of another seed."""
         for number, part in enumerate(parts):
             model = self._untrained(number)
             place = self._place(model, part, number)
@@ -53,7 +53,7 @@ class Trainer:
             yield model
 
     def missing(self, parts: Sequence[Part]) -> int:
-        """How many of these models are not kept yet."""
+        """Count the models that are not kept yet."""
         places = (self._place(self._untrained(i), part, i) for i, part in enumerate(parts))
         return sum(not _there(place) for place in places)
 
@@ -69,7 +69,7 @@ class Trainer:
         return Problem(nothing, part, seed=key(self.seed, _STREAM, number), augment=self.augment)
 
     def _place(self, model: nn.Module, part: Part, number: int) -> Path | None:
-        """The file of a trained model; none where data or code are objects of the user that leave no fingerprint."""
+        """Return the file of a trained model; None where data or code are the user's objects without a fingerprint."""
         code = _code(model)
         if self.folder is None or not part.fingerprint or not code:
             return None
@@ -83,7 +83,7 @@ class Trainer:
 
 
 def _built(model: nn.Module) -> str:
-    """How the model is built: its layers, and what their attributes say."""
+    """Describe how the model is built: its layers, and what their attributes say."""
     simple = (int, float, str, tuple)
     said = [
         {k: v for k, v in vars(m).items() if k != "training" and isinstance(v, simple)}
@@ -93,7 +93,7 @@ def _built(model: nn.Module) -> str:
 
 
 def _code(model: nn.Module) -> str:
-    """A hash of the model's code and of our version; empty where some of it is in no file, as in a notebook.
+    """Hash the model's code and our version; empty where some of it is in no file, as in a notebook.
 
     PyTorch's own code is known by its release.
     """
@@ -109,7 +109,7 @@ def _code(model: nn.Module) -> str:
 
 
 def _recalled(model: nn.Module, place: Path | None) -> bool:
-    """Whether the trained weights were there, and are now the model's."""
+    """Load the trained weights into the model, and return whether they were there."""
     if place is None or not _there(place):
         return False
     before = {name: value.clone() for name, value in local_state(model).items()}

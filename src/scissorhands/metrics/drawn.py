@@ -15,7 +15,7 @@ _BODY = (
 
 
 def _nudity(name: str, title: str, what: str) -> dict[str, Metric]:
-    """How often NudeNet finds something, and by how many percent that changed against the original pipeline."""
+    """Return two rows: how often NudeNet finds something, and the change against the original pipeline in percent."""
     what = what.replace("_", " ")
     return {
         name: Metric(

@@ -5,7 +5,7 @@ from torch import Tensor
 
 
 def auc(members: Tensor, others: Tensor) -> float:
-    """The chance that a member has a higher score than another record; a tie counts half.
+    """Return the chance that a member has a higher score than another record; a tie counts half.
 
     >>> auc(torch.tensor([3.0, 1.0]), torch.tensor([0.0, 2.0]))
     0.75
@@ -19,7 +19,7 @@ def auc(members: Tensor, others: Tensor) -> float:
 
 
 def caught_at(members: Tensor, others: Tensor, false_alarms: float) -> float:
-    """The percentage of members whose score is above all but this share of the others (TPR at a fixed FPR).
+    """Return the percentage of members whose score is above all but this share of the others (TPR at a fixed FPR).
 
     >>> caught_at(torch.tensor([9.0, 8.0, 1.0, 0.5]), torch.arange(10.0), 0.2)
     50.0
