@@ -114,7 +114,7 @@ def test_a_retrained_model_takes_forgotten_records_for_unseen_and_the_original_d
     retrained = nn.Sequential(nn.Linear(20, 200), nn.ReLU(), nn.Linear(200, 2))
     sh.Retrain(epochs=200, batch_size=64, weight_decay=0.0).scrub(retrained, split.problem())
     reference = sh.evaluate(retrained, split)
-    assert scores["forget_accuracy"] > 98  # labels are noise: what is right was learnt by heart
+    assert scores["forget_accuracy"] > 98  # labels are noise: what is right was learned by heart
     assert reference["forget_accuracy"] < 70
     assert reference["mia"] - scores["mia"] > 40
 

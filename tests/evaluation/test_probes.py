@@ -231,8 +231,8 @@ def test_reawakening_trains_on_retained_records_alone(build: Callable[[], nn.Mod
     assert {event["phase"] for event in events} == {"reawaken"}
     assert len(events) == probes.SOON.epochs * problem.steps(problem.retain, 16)
     inputs, labels = problem.forget.records.fetch(problem.forget.ids)
-    relabelled = replace(problem, forget=part(inputs, (labels + 1) % 3))
-    assert torch.equal(probes.reawaken(build(), relabelled, batch_size=16).logits, found.logits)
+    relabeled = replace(problem, forget=part(inputs, (labels + 1) % 3))
+    assert torch.equal(probes.reawaken(build(), relabeled, batch_size=16).logits, found.logits)
     assert not torch.equal(predict(build(), problem.forget).logits, found.logits)
 
 

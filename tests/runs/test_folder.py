@@ -113,7 +113,7 @@ def test_work_that_fails_leaves_the_folders_that_were_there_before(tmp_path: Pat
     assert names(tmp_path / "some") == []
 
 
-def test_work_that_fails_leaves_a_neighbour_that_came_meanwhile(tmp_path: Path) -> None:
+def test_work_that_fails_leaves_a_neighbor_that_came_meanwhile(tmp_path: Path) -> None:
     def work_beside_another() -> None:
         with runs.writing(tmp_path / "some/where/out", overwrite=False) as work:
             write(tmp_path / "some/other")

@@ -21,7 +21,7 @@ class Forget:
     """Says what to forget.
 
     `random:10%` or `random:500` records, `class:3` or `class:cat,dog`, `classes:10%` drawn at random, the record
-    numbers in a file (`ids:FILE`), what fulfils a condition (`where:age > 30`), or images whose prompt mentions one of
+    numbers in a file (`ids:FILE`), what fulfills a condition (`where:age > 30`), or images whose prompt mentions one of
     the words of a concept (`concept:nudity,naked`).
     """
 

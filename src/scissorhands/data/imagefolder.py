@@ -33,7 +33,7 @@ def image_splits(root: str) -> Splits:
         raise DataError(f"the class '{empty[0]}' of {root} holds no image: fill its folder, or remove it.")
     if len(classes) == 1:
         raise DataError(f"{root} has one class only, '{classes[0]}': there must be two or more. {_LAYOUT}.")
-    return {name: partial(_labelled, found[name], classes) for name in in_order(found)}
+    return {name: partial(_labeled, found[name], classes) for name in in_order(found)}
 
 
 def _places(root: str) -> dict[str, str]:
@@ -91,7 +91,7 @@ def _within(path: str, root: str) -> str:
     return path
 
 
-def _labelled(images: Mapping[str, list[str]], classes: list[str]) -> Any:
+def _labeled(images: Mapping[str, list[str]], classes: list[str]) -> Any:
     """Make a table of images and labels, in the order of the paths."""
     import datasets
     import pyarrow as pa

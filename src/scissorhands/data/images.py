@@ -43,10 +43,10 @@ def decode(encoded: Mapping[str, Any], record: int, size: tuple[int, int] | None
         raise DataError(f"{_shown(encoded, record)} is not a readable image.") from None
     if image.mode.startswith("I;16"):
         image = Image.fromarray((np.asarray(image) >> 8).astype(np.uint8))
-    is_grey = image.mode in ("1", "L")
-    if gray and not is_grey:
+    is_gray = image.mode in ("1", "L")
+    if gray and not is_gray:
         raise DataError(f"record {record} has colors while the first record is gray: convert the images to one kind.")
-    image = image.convert("L" if (is_grey if gray is None else gray) else "RGB")
+    image = image.convert("L" if (is_gray if gray is None else gray) else "RGB")
     if size and image.size != size[::-1]:
         image = image.resize(size[::-1], Image.Resampling.BILINEAR)
     pixels = torch.from_numpy(np.array(image))

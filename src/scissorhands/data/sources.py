@@ -263,19 +263,19 @@ class Streamed(Records):
         channels, height, width = self.shape
         images = torch.empty((len(ids), *self.shape), dtype=torch.uint8)
 
-        def place(where: int) -> None:
-            image = decode(rows[where], int(ids[where]), (height, width) if self._resize else None, gray=channels == 1)
+        def place(row: int) -> None:
+            image = decode(rows[row], int(ids[row]), (height, width) if self._resize else None, gray=channels == 1)
             if tuple(image.shape) != self.shape:
                 _, h, w = image.shape
                 raise DataError(
-                    f"record {int(ids[where])} is {h} × {w} pixels while the first is {height} × {width}: give a size."
+                    f"record {int(ids[row])} is {h} × {w} pixels while the first is {height} × {width}: give a size."
                 )
-            images[where] = image
+            images[row] = image
 
         with refusing_bombs():
             if images[:1].numel() < _WORTH_A_THREAD:
-                for where in range(len(ids)):
-                    place(where)
+                for row in range(len(ids)):
+                    place(row)
             else:
                 with ThreadPoolExecutor() as pool:
                     list(pool.map(place, range(len(ids))))

@@ -1,7 +1,7 @@
 """Trains models of the same kind as a given one, on other data, and keeps them for the next time.
 
 A kept model is found again by a hash of the data, of the settings, of the weights that it started from, and of the code
-that trained it. When one of them changes it is trained anew.
+that trained it. When one of them changes it is trained again.
 """
 
 import hashlib
@@ -117,7 +117,7 @@ def _recalled(model: nn.Module, place: Path | None) -> bool:
         if load_weights(model, [place]) == ([], []):
             return True
     except (SafetensorError, OSError, ModelError):
-        pass  # damaged: it is trained anew, and replaced
+        pass  # damaged: it is trained again, and replaced
     for name, value in local_state(model).items():
         value.copy_(before[name])
     return False

@@ -53,7 +53,7 @@ DRAWN: dict[str, Metric] = {
         "higher",
         "images prompted for other concepts in which a classifier sees what was asked",
         "about what the original has",
-        "says how well neighbours are told apart, not how good the images are",
+        "says how well neighbors are told apart, not how good the images are",
         level="drawn",
     ),
     "fid": Metric(
