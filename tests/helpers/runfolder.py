@@ -26,7 +26,7 @@ def result() -> Result:
 
 
 def write(folder: Path, overwrite: bool = False, record: dict[str, Any] = RECORD) -> None:
-    """Writes a small run."""
+    """Write a small run."""
     with runs.writing(folder, overwrite) as work:
         runs.write_record(work, record, {"forget": [5, 9], "before": []})
         runs.write_result(work, result())

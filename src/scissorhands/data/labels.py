@@ -1,4 +1,4 @@
-"""Records with other labels: as a model numbers them, or wrong ones to unteach a model what it must forget."""
+"""Records with other labels: as a model numbers them, or wrong ones that make a model forget."""
 
 from collections.abc import Sequence
 from functools import cached_property

@@ -1,4 +1,4 @@
-"""A model to be examined: all that an evaluation may know of it, how much it may spend, and how fast things go here."""
+"""What an evaluation knows of a model, how much it may spend, and how fast the model is on this machine."""
 
 import time
 from collections.abc import Callable
@@ -37,10 +37,10 @@ class Evaluation(Settings):
 
 @dataclass(frozen=True)
 class Context:
-    """A model to be examined, and what is known of how it came about.
+    """A model to evaluate, and what is known of how it was made.
 
     `trainer` trains models of its kind, `method` is what made it forget and took `seconds`, `original_accuracy` is what
-    the original had on the forgotten records. What is not known is not examined.
+    the original had on the forgotten records. What is not known is not evaluated.
     """
 
     model: nn.Module

@@ -1,4 +1,4 @@
-"""One forward pass per part of the data, what a level looks at besides, then all metrics, then Scores."""
+"""Evaluate a model: its outputs on each part of the data, the evidence of a level, then all metrics, then Scores."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace

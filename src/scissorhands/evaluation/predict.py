@@ -1,4 +1,4 @@
-"""What a model says about a part of the data."""
+"""The outputs of a model on a part of the data."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""Trains models of the same kind as a given one, on other data, and keeps them for the next time.
+"""Train models of the same kind as a given one on other data, and keep them for the next time.
 
 A kept model is found again by a hash of the data, of the settings, of the weights that it started from, and of the code
 that trained it. When one of them changes it is trained again.

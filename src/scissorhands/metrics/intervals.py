@@ -1,4 +1,4 @@
-"""How sure one can be of a mean over a few paired runs."""
+"""Confidence intervals of a mean over a few paired runs."""
 
 import math
 import statistics
