@@ -19,7 +19,7 @@ from typing import Any
 import torch
 
 import scissorhands as sh
-from scissorhands.data.labels import Relabelled
+from scissorhands.data.labels import Relabeled
 from scissorhands.data.records import Part, Records
 from scissorhands.data.split import held_out
 from scissorhands.evaluation.evaluate import outputs
@@ -96,7 +96,7 @@ def mislabelled(records: Records, share: float) -> Records:
     draw = generator(0, "mislabelled")
     chosen = torch.rand(len(records), generator=draw) < share
     shift = torch.randint(1, len(records.classes), (len(records),), generator=draw)
-    return Relabelled(records, torch.where(chosen, (records.labels + shift) % len(records.classes), records.labels))
+    return Relabeled(records, torch.where(chosen, (records.labels + shift) % len(records.classes), records.labels))
 
 
 def joined(split: sh.Split) -> Part:

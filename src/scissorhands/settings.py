@@ -38,12 +38,12 @@ patterns = Rule("one or more name patterns, separated by commas", lambda x: bool
 
 
 def one_of(*names: str) -> Rule:
-    """The rule that a value is one of the names."""
+    """Return the rule that a value is one of the names."""
     return Rule("one of " + ", ".join(names), lambda x: x in names)
 
 
 def setting(default: Any, rule: Rule, meaning: str) -> Any:
-    """One field of a Settings class: default, rule, meaning."""
+    """Declare a field of a Settings class: default, rule, meaning."""
     return field(default=default, metadata={"rule": rule, "meaning": meaning})
 
 
@@ -58,7 +58,7 @@ class Settings:
 
     @classmethod
     def make(cls, values: Mapping[str, Any]) -> Self:
-        """The object with these values; an unknown name is answered with the nearest known one."""
+        """Make the object with these values; an unknown name is answered with the nearest known one."""
         if not isinstance(values, Mapping):
             raise SettingError(f"the settings of {cls.__name__} are names with values, not {given(values)}.")
         known = [f.name for f in fields(cls)]
@@ -72,7 +72,7 @@ class Settings:
 
     @classmethod
     def parsed(cls, assignments: Iterable[str]) -> dict[str, Any]:
-        """The values in `name=value` texts, each read by the type of its field."""
+        """Read `name=value` texts, each by the type of its field."""
         kinds = get_type_hints(cls)
         values: dict[str, Any] = {}
         for assignment in assignments:
@@ -86,7 +86,7 @@ class Settings:
 
     @classmethod
     def described(cls) -> Iterator[dict[str, Any]]:
-        """One row per setting: name, default, rule, meaning."""
+        """Yield one row per setting: name, default, rule, meaning."""
         for f in fields(cls):
             default = None if f.default is MISSING else f.default
             if "rule" not in f.metadata:
@@ -99,7 +99,7 @@ class Settings:
             }
 
     def to_dict(self) -> dict[str, Any]:
-        """The settings as plain values."""
+        """Return the settings as plain values."""
         return dataclasses.asdict(self)
 
     def _checked(self, f: dataclasses.Field[Any], kind: type, value: Any) -> Any:
@@ -117,7 +117,7 @@ class Settings:
 
 
 def _read(value: str, kind: Any) -> Any:
-    """The text as a value of the kind, or as it is where it is none: the field's rule then refuses it."""
+    """Read the text as a value of the kind, or leave it for the field's rule to refuse."""
     if kind is bool:
         return {"true": True, "false": False}.get(value.lower(), value)
     try:

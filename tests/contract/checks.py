@@ -14,7 +14,7 @@ from torch import Tensor, nn
 from torch.profiler import ProfilerActivity, profile
 
 import scissorhands as sh
-from scissorhands.data.labels import Relabelled
+from scissorhands.data.labels import Relabeled
 from scissorhands.testing import Build, quick, same, scrubbed
 
 Settings = dict[str, Any]
@@ -56,7 +56,7 @@ def walks_the_data_as_it_says(
     asked: Counter[int] = Counter()
     records = problem.retain.records
 
-    class Spy(Relabelled):
+    class Spy(Relabeled):
         def fetch(self, ids: Tensor) -> tuple[Tensor, Tensor]:
             asked.update(ids.tolist())
             return super().fetch(ids)
@@ -119,7 +119,7 @@ def keeps_forget_data_out_of_running_statistics(kind: type[sh.Method], build: Bu
     assert same(buffers(problem), buffers(replace(problem, forget=moved)))
 
 
-class Shifted(Relabelled):
+class Shifted(Relabeled):
     """The same records, far from where they were."""
 
     def fetch(self, ids: Tensor) -> tuple[Tensor, Tensor]:

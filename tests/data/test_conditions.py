@@ -27,7 +27,7 @@ def column(name: str) -> Array:
 
 
 def who(condition: str) -> list[int]:
-    """The numbers of the people that fulfil the condition."""
+    """The numbers of the people that fulfill the condition."""
     mask = matches(condition, column)
     assert mask.dtype == np.bool_
     assert mask.shape == (4,)

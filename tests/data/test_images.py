@@ -56,38 +56,38 @@ def refusal(action: Callable[[], object]) -> str:
 # decoding
 
 
-def test_a_colour_image_becomes_channels_by_height_by_width() -> None:
+def test_a_color_image_becomes_channels_by_height_by_width() -> None:
     pixels = decode(colored(), 0, None, None)
     assert pixels.dtype == torch.uint8
     assert pixels.shape == (3, 4, 6)
     assert np.array_equal(pixels.numpy(), np.moveaxis(COLOURED, 2, 0))
 
 
-def test_a_grey_image_has_one_channel() -> None:
+def test_a_gray_image_has_one_channel() -> None:
     assert np.array_equal(decode(gray(), 0, None, None).numpy(), GREY[None])
 
 
-def test_a_grey_image_among_coloured_ones_gets_three_equal_channels() -> None:
+def test_a_gray_image_among_colored_ones_gets_three_equal_channels() -> None:
     assert np.array_equal(decode(gray(), 0, None, False).numpy(), np.stack([GREY] * 3))
 
 
-def test_a_coloured_image_among_grey_ones_is_refused() -> None:
+def test_a_colored_image_among_gray_ones_is_refused() -> None:
     assert refusal(lambda: decode(colored(), 7, None, True)).startswith("record 7 has colors")
 
 
-def test_a_black_and_white_image_counts_as_grey() -> None:
+def test_a_black_and_white_image_counts_as_gray() -> None:
     image = Image.fromarray(GREY > 127)
     assert image.mode == "1"
     assert np.array_equal(decode(encoded(image), 0, None, None).numpy(), np.where(GREY > 127, 255, 0)[None])
 
 
-def test_a_grey_image_of_16_bits_keeps_the_upper_8_of_them() -> None:
+def test_a_gray_image_of_16_bits_keeps_the_upper_8_of_them() -> None:
     image = Image.fromarray(np.array([[0, 16384], [32768, 65535]], dtype=np.uint16))
     assert decode(encoded(image), 0, None, None).tolist() == [[[0, 64], [128, 255]]]
 
 
 @pytest.mark.parametrize("mode", ["RGBA", "P", "CMYK"])
-def test_an_image_of_another_mode_is_turned_into_colours_as_pillow_does(mode: str) -> None:
+def test_an_image_of_another_mode_is_turned_into_colors_as_pillow_does(mode: str) -> None:
     image = Image.fromarray(COLOURED).convert(mode)
     kind = "TIFF" if mode == "CMYK" else "PNG"
     assert np.array_equal(

@@ -208,7 +208,7 @@ def test_a_test_label_that_training_does_not_know_is_refused(tmp_path: Path) -> 
     assert refused(name) == "record 1 has the label 'z', which is none of: a, b."
 
 
-def test_an_unlabelled_record_among_named_labels_is_refused(tmp_path: Path) -> None:
+def test_an_unlabeled_record_among_named_labels_is_refused(tmp_path: Path) -> None:
     records = {"label": [0, -1]}
     name = parquet(tmp_path / "d", {"label": datasets.ClassLabel(names=["a", "b"])}, train=records, test=records)
     assert refused(name) == "record 1 has the label -1, which is none of: a, b."
@@ -431,19 +431,19 @@ def test_two_sizes_of_the_same_data_are_not_mixed_up_in_the_cache(tmp_path: Path
     assert shapes == [(4, 4), (8, 8), (6, 6), (8, 8), (4, 4)]
 
 
-def test_grey_images_have_one_channel(tmp_path: Path) -> None:
+def test_gray_images_have_one_channel(tmp_path: Path) -> None:
     name = plain(tmp_path / "d", [0, 1], image=[png(0, gray=True), png(1, gray=True)])
     inputs = everything(Source(name=name).load().train)
     assert np.array_equal(inputs.numpy(), np.stack([pixels(0, gray=True), pixels(1, gray=True)])[:, None])
 
 
-def test_a_grey_image_after_coloured_ones_gets_three_equal_channels(tmp_path: Path) -> None:
+def test_a_gray_image_after_colored_ones_gets_three_equal_channels(tmp_path: Path) -> None:
     name = plain(tmp_path / "d", [0, 1], image=[png(0), png(1, gray=True)])
     inputs = everything(Source(name=name).load().train)
     assert np.array_equal(inputs[1].numpy(), np.stack([pixels(1, gray=True)] * 3))
 
 
-def test_a_coloured_image_after_grey_ones_is_refused(tmp_path: Path) -> None:
+def test_a_colored_image_after_gray_ones_is_refused(tmp_path: Path) -> None:
     name = plain(tmp_path / "d", [0, 1], image=[png(0, gray=True), png(1)])
     assert refused(name).startswith("record 1 has colors while the first record is gray")
 
@@ -451,7 +451,7 @@ def test_a_coloured_image_after_grey_ones_is_refused(tmp_path: Path) -> None:
 # folders of images
 
 
-def test_a_folder_of_images_is_labelled_by_its_folders(tmp_path: Path) -> None:
+def test_a_folder_of_images_is_labeled_by_its_folders(tmp_path: Path) -> None:
     name = image_folder(tmp_path / "d", train={"cat": [1, 2], "ant": [3]}, test={"cat": [4], "ant": [5]})
     data = Source(name=name).load()
     assert data.train.classes == ("ant", "cat")

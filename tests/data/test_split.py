@@ -9,7 +9,7 @@ import torch
 from torch.utils.data import TensorDataset, random_split
 
 from scissorhands.data.forget import Forget
-from scissorhands.data.labels import Relabelled
+from scissorhands.data.labels import Relabeled
 from scissorhands.data.records import Foreign, Part, Stored
 from scissorhands.data.sources import Source
 from scissorhands.data.split import Split, held_out, split
@@ -207,7 +207,7 @@ def test_digits_for_training_and_test_are_random_draws_of_one_table(unseen: floa
     made = split(digits.train, Forget("random:10%"), test=digits.test, unseen=unseen)
     assert made.kind == "drawn"
     assert made.others == (made.unseen or made.test)
-    shifted = Relabelled(digits.train, (digits.train.labels + 1) % 10)
+    shifted = Relabeled(digits.train, (digits.train.labels + 1) % 10)
     assert split(shifted, Forget("random:10%"), test=digits.test, unseen=unseen).kind == "test"
 
 

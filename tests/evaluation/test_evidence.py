@@ -79,7 +79,7 @@ def outputs(count: int, seed: int = 0) -> Outputs:
 
 
 def assert_alike(found: Any, expected: Any) -> None:
-    """Compares evidence to the last bit."""
+    """Compare evidence to the last bit."""
     assert type(found) is type(expected)
     if isinstance(expected, Outputs):
         assert_alike(found.logits, expected.logits)

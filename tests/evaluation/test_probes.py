@@ -91,9 +91,13 @@ def test_the_last_layer_is_the_one_that_is_called_last_wherever_it_is_registered
     torch.testing.assert_close(probes.features(model, split.retain), model.body(inputs.flatten(1)).relu())
 
 
-def test_features_do_not_depend_on_the_batch_size(build: Callable[[], nn.Module], split: sh.Split) -> None:
+def test_features_do_not_depend_on_the_batch_size(
+    build: Callable[[], nn.Module], split: sh.Split, monkeypatch: pytest.MonkeyPatch
+) -> None:
     model = build().train()
-    torch.testing.assert_close(probes.features(model, split.retain, 7), probes.features(model, split.retain))
+    usual = probes.features(model, split.retain)
+    monkeypatch.setattr(probes, "BATCH_SIZE", 7)
+    torch.testing.assert_close(probes.features(model, split.retain), usual)
 
 
 class Tokens(nn.Linear):
@@ -227,8 +231,8 @@ def test_reawakening_trains_on_retained_records_alone(build: Callable[[], nn.Mod
     assert {event["phase"] for event in events} == {"reawaken"}
     assert len(events) == probes.SOON.epochs * problem.steps(problem.retain, 16)
     inputs, labels = problem.forget.records.fetch(problem.forget.ids)
-    relabelled = replace(problem, forget=part(inputs, (labels + 1) % 3))
-    assert torch.equal(probes.reawaken(build(), relabelled, batch_size=16).logits, found.logits)
+    relabeled = replace(problem, forget=part(inputs, (labels + 1) % 3))
+    assert torch.equal(probes.reawaken(build(), relabeled, batch_size=16).logits, found.logits)
     assert not torch.equal(predict(build(), problem.forget).logits, found.logits)
 
 

@@ -10,7 +10,7 @@ from torch import Tensor, nn
 from torch.utils.data import TensorDataset
 
 import scissorhands as sh
-from scissorhands.data.labels import Relabelled, random_labels
+from scissorhands.data.labels import Relabeled, random_labels
 from scissorhands.data.problem import cross_entropy
 from scissorhands.data.records import Fetched, Part, Stored
 from scissorhands.distributed import Batch
@@ -139,7 +139,7 @@ def test_boundary_shrink_steps_towards_the_nearest_wrong_class(linear: nn.Module
     whole = Batch.of(*exact.forget.records.fetch(exact.forget.ids))
     nearest = exact.forget.records.labels.clone()
     nearest[exact.forget.ids] = nearest_wrong(linear, exact, whole, 0.1)
-    expected = step(linear, exact, replace(exact.forget, records=Relabelled(exact.forget.records, nearest)), -0.1)
+    expected = step(linear, exact, replace(exact.forget, records=Relabeled(exact.forget.records, nearest)), -0.1)
     sh.BoundaryShrink(epochs=1, lr=0.1, **PLAIN).scrub(linear, exact)
     torch.testing.assert_close(weights(linear), expected)
 

@@ -76,7 +76,7 @@ def collapsed(model: nn.Module) -> nn.Module:
     return other
 
 
-# Records learnt by heart
+# Records learned by heart
 
 
 @pytest.fixture(scope="module")
@@ -116,7 +116,7 @@ def test_a_retrained_model_is_not_taken_for_one_that_saw_the_records(by_heart: E
     assert by_heart.call("retrained") == SAME
 
 
-def test_what_was_never_learnt_is_not_relearnt_at_once(by_heart: Examined) -> None:
+def test_what_was_never_learned_is_not_relearned_at_once(by_heart: Examined) -> None:
     scores = by_heart.scores["retrained"]
     assert scores.failed["relearn_epochs"] == "more than 30 epochs"
 

@@ -28,10 +28,10 @@ from scissorhands.metrics import (
     auc,
     avg_gap,
     called_non_members,
-    caught_at,
     interval,
     noise_floor,
     scaled_logit,
+    tpr_at_fpr,
 )
 from scissorhands.metrics.accuracy import epochs_until
 from scissorhands.metrics.likeness import agreement, jensen_shannon
@@ -203,19 +203,19 @@ def test_those_caught_at_a_false_alarm_rate_are_those_of_the_roc_curve(false_ala
         for decimals in (6, 1, 0):  # no ties, some, and so many that the rate cannot be met exactly
             some, rest = members.round(decimals=decimals), others.round(decimals=decimals)
             expected = sklearn_caught(some, rest, false_alarms)
-            assert caught_at(some, rest, false_alarms) == pytest.approx(expected)
+            assert tpr_at_fpr(some, rest, false_alarms) == pytest.approx(expected)
 
 
 def test_nobody_is_caught_where_nothing_distinguishes_the_records() -> None:
-    assert caught_at(torch.zeros(9), torch.zeros(200), 0.01) == 0
+    assert tpr_at_fpr(torch.zeros(9), torch.zeros(200), 0.01) == 0
 
 
 def test_a_false_alarm_rate_that_the_records_cannot_show_is_refused() -> None:
     with pytest.raises(ValueError, match=r"rate of 1 % needs 100 records never seen; there are 99\."):
-        caught_at(torch.ones(5), torch.zeros(99), 0.01)
+        tpr_at_fpr(torch.ones(5), torch.zeros(99), 0.01)
     with pytest.raises(ValueError, match=r"rate of 0\.1 % needs 1000 records never seen; there are 999\."):
-        caught_at(torch.ones(5), torch.zeros(999), 0.001)
-    assert caught_at(torch.ones(5), torch.zeros(100), 0.01) == 100
+        tpr_at_fpr(torch.ones(5), torch.zeros(999), 0.001)
+    assert tpr_at_fpr(torch.ones(5), torch.zeros(100), 0.01) == 100
 
 
 # --- likeness

@@ -41,7 +41,7 @@ _MOST_CLASSES = 100_000  # a larger label is a serial number, and a network has 
 
 
 def class_names(table: Any, label: str) -> tuple[str, ...]:
-    """The names of the classes: those that the data gives, or the distinct labels in order."""
+    """Return the names of the classes: those that the data gives, or the distinct labels in order."""
     feature = table.features[label]
     if names := getattr(feature, "names", None):
         return tuple(names)
@@ -67,7 +67,7 @@ def label_numbers(table: Any, label: str, classes: tuple[str, ...]) -> Tensor:
 
 
 def readers(table: Any, image: str, label: str, classes: tuple[str, ...]) -> Columns:
-    """A reader for each column but the image; the label by its names where it has names of its own."""
+    """Return a reader for each column but the image; a label with names is read as its names."""
 
     def read(name: str, column: Any, names: list[str] | None) -> Array:
         if names:
@@ -82,7 +82,7 @@ def readers(table: Any, image: str, label: str, classes: tuple[str, ...]) -> Col
 
 
 def _array(name: str, column: Any) -> Array:
-    """A column to compare with: numbers (a missing one is not a number), truth values, or text (dates as ISO dates)."""
+    """Return a column to compare with: numbers (a missing one is NaN), booleans, or text (dates as ISO dates)."""
     import pyarrow as pa
 
     kind = column.type

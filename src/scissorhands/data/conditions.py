@@ -24,7 +24,7 @@ _WORDS = ("and", "or", "not", "in")
 
 
 def matches(condition: str, column: Column) -> Array:
-    """Which records fulfil the condition.
+    """Return a mask of the records that fulfill the condition.
 
     >>> matches("age > 30 and not age == 40", lambda name: np.array([30, 35, 40])).tolist()
     [False, True, False]
@@ -138,7 +138,7 @@ class _Parser:
         return found
 
     def _typed(self, name: str, values: Array, text: str) -> Any:
-        """The text as a value of the column's type."""
+        """Return the text as a value of the column's type."""
         if values.dtype.kind == "b":
             if text.lower() not in ("true", "false"):
                 raise self._error(f"'{name}' is true or false, not '{text}'")

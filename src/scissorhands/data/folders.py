@@ -14,7 +14,7 @@ from .parquet import parquet_splits
 
 
 def splits(folder: Path, memory: float) -> Splits:
-    """The splits of a folder in order of their names, train first, each behind a function that reads it.
+    """Return the splits of a folder, train first, each behind a function that reads it.
 
     A table of more than `memory` GiB is kept on disk while it is used.
     """

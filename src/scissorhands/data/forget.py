@@ -21,7 +21,7 @@ class Forget:
     """Says what to forget.
 
     `random:10%` or `random:500` records, `class:3` or `class:cat,dog`, `classes:10%` drawn at random, the record
-    numbers in a file (`ids:FILE`), what fulfils a condition (`where:age > 30`), or images whose prompt mentions one of
+    numbers in a file (`ids:FILE`), what fulfills a condition (`where:age > 30`), or images whose prompt mentions one of
     the words of a concept (`concept:nudity,naked`).
     """
 
@@ -38,11 +38,11 @@ class Forget:
 
     @property
     def drawn(self) -> bool:
-        """Whether the records are drawn at random, so that they are like all others."""
+        """Return whether the records are drawn at random, so that they are like all others."""
         return self.text.startswith("random:")
 
     def redacted(self, ids: Tensor, labels: Tensor) -> str:
-        """What may be shown to anybody: no name of a record, a person or a file. The ids are those that it stands for.
+        """Return what may be shown to anybody: no name of a record, a person or a file. `ids` are what it stands for.
 
         >>> Forget("where:name == 'Ada'").redacted(torch.tensor([4, 7]), torch.tensor([0, 1]))
         'where:#8485ebb0'
@@ -57,7 +57,7 @@ class Forget:
         return self.text
 
     def ids(self, records: Records, among: Tensor, seed: int = 0) -> Tensor:
-        """The numbers of the records to forget, sorted, out of those that the model was trained on (`among`)."""
+        """Return the sorted numbers of the records to forget, out of those that the model was trained on (`among`)."""
         kind, _, rest = self.text.partition(":")
         chosen = _KINDS[kind](rest.strip(), records, among, seed)
         if len(chosen) == 0:
@@ -126,7 +126,7 @@ def _where(text: str, records: Records, among: Tensor, seed: int) -> Tensor:
 
 
 def mentioning(words: str) -> Callable[[str], bool]:
-    """Says of a prompt whether it mentions one of the words, which commas separate.
+    """Return a test of whether a prompt mentions one of the words, which commas separate.
 
     >>> mentioning("naked, erotic")("An EROTIC novel"), mentioning("art")("a party")
     (True, False)

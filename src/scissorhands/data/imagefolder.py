@@ -33,11 +33,11 @@ def image_splits(root: str) -> Splits:
         raise DataError(f"the class '{empty[0]}' of {root} holds no image: fill its folder, or remove it.")
     if len(classes) == 1:
         raise DataError(f"{root} has one class only, '{classes[0]}': there must be two or more. {_LAYOUT}.")
-    return {name: partial(_labelled, found[name], classes) for name in in_order(found)}
+    return {name: partial(_labeled, found[name], classes) for name in in_order(found)}
 
 
 def _places(root: str) -> dict[str, str]:
-    """The folder of each split; the folder itself is train where it is not divided.
+    """Return the folder of each split; the folder itself is train where it is not divided.
 
     Sub-folders are splits where all are called so and hold folders. Some that merely might be are refused.
     """
@@ -66,7 +66,7 @@ def _may_be_split(folder: str) -> bool:
 
 
 def _by_class(place: str, root: str) -> dict[str, list[str]]:
-    """The images of each class of a split, wherever in its folder they lie."""
+    """Return the images of each class of a split, however deep in its folder."""
     folders, paths = entries(place)
     if loose := [path for path in paths if is_image(path)]:
         raise DataError(f"{loose[0]} lies in no class folder. {_LAYOUT}.")
@@ -74,7 +74,7 @@ def _by_class(place: str, root: str) -> dict[str, list[str]]:
 
 
 def _images(folder: str, root: str) -> Iterator[str]:
-    """The images in a folder and in those inside it. Anything else is refused, and so is what leads out of the data."""
+    """Yield the images in a folder and below. Refuse anything else, and links that lead out of the data."""
     waiting = [folder]
     while waiting:
         folders, paths = entries(waiting.pop())
@@ -91,8 +91,8 @@ def _within(path: str, root: str) -> str:
     return path
 
 
-def _labelled(images: Mapping[str, list[str]], classes: list[str]) -> Any:
-    """A table of images and labels, in the order of the paths."""
+def _labeled(images: Mapping[str, list[str]], classes: list[str]) -> Any:
+    """Make a table of images and labels, in the order of the paths."""
     import datasets
     import pyarrow as pa
 
@@ -104,7 +104,7 @@ def _labelled(images: Mapping[str, list[str]], classes: list[str]) -> Any:
 
 
 def _paths(paths: list[str | None] | list[str]) -> Any:
-    """A column of images that holds their paths and no bytes."""
+    """Make a column of images that holds their paths and no bytes."""
     import pyarrow as pa
 
     return pa.StructArray.from_arrays(
@@ -120,7 +120,7 @@ def _metadata_file(place: str) -> str:
 
 
 def _described(place: str, metadata: str, root: str) -> Any:
-    """A table with a row per line of the metadata, whose `file_name` (or `…_file_name`) is an image."""
+    """Make a table with a row per line of the metadata, whose `file_name` (or `…_file_name`) is an image."""
     import datasets
     import pyarrow as pa
 

@@ -22,7 +22,7 @@ _MOST_PIXELS = LARGEST**2
 
 
 def decode(encoded: Mapping[str, Any], record: int, size: tuple[int, int] | None, gray: bool | None) -> Tensor:
-    """One image (its bytes, or the path to it) as channels × height × width.
+    """Decode an image (its bytes, or the path to it) to channels × height × width.
 
     With a size it is resized to height × width. `gray` says how many channels to expect, or that either will do.
     """
@@ -43,10 +43,10 @@ def decode(encoded: Mapping[str, Any], record: int, size: tuple[int, int] | None
         raise DataError(f"{_shown(encoded, record)} is not a readable image.") from None
     if image.mode.startswith("I;16"):
         image = Image.fromarray((np.asarray(image) >> 8).astype(np.uint8))
-    is_grey = image.mode in ("1", "L")
-    if gray and not is_grey:
+    is_gray = image.mode in ("1", "L")
+    if gray and not is_gray:
         raise DataError(f"record {record} has colors while the first record is gray: convert the images to one kind.")
-    image = image.convert("L" if (is_grey if gray is None else gray) else "RGB")
+    image = image.convert("L" if (is_gray if gray is None else gray) else "RGB")
     if size and image.size != size[::-1]:
         image = image.resize(size[::-1], Image.Resampling.BILINEAR)
     pixels = torch.from_numpy(np.array(image))
@@ -62,19 +62,19 @@ def refusing_bombs() -> Iterator[None]:
 
 
 def _shown(encoded: Mapping[str, Any] | None, record: int) -> str:
-    """The number of the record, and its file where it has one."""
+    """Return the number of the record, and its file where it has one."""
     path = None if not encoded or encoded["bytes"] else encoded["path"]
     return f"record {record} ({path})" if path else f"record {record}"
 
 
 def flip(images: Tensor, draw: torch.Generator) -> Tensor:
-    """Each image mirrored left to right, or not, by the toss of a coin."""
+    """Mirror each image left to right with probability one half."""
     coin = torch.rand(len(images), generator=draw) < 0.5
     return torch.where(coin[:, None, None, None], images.flip(-1), images)
 
 
 def crop(images: Tensor, draw: torch.Generator) -> Tensor:
-    """Each image shifted at random by up to an eighth of its size, with zeros where it left."""
+    """Shift each image at random by up to an eighth of its size, and fill with zeros."""
     n, channels, height, width = images.shape
     pad_y, pad_x = height // 8, width // 8
     padded = F.pad(images, (pad_x, pad_x, pad_y, pad_y))
@@ -89,7 +89,7 @@ _AUGMENTATIONS: dict[str, Augment] = {"crop": crop, "flip": flip}
 
 
 def augmentation(names: str) -> Augment | None:
-    """The augmentation named by `crop`, `flip`, `crop,flip` or `none`."""
+    """Return the augmentation named by `crop`, `flip`, `crop,flip` or `none`."""
     if names == "none":
         return None
     for name in names.split(","):

@@ -1,4 +1,4 @@
-"""Records with other labels: as a model numbers them, or wrong ones to unteach a model what it must forget."""
+"""Records with other labels: as a model numbers them, or wrong ones that make a model forget."""
 
 from collections.abc import Sequence
 from functools import cached_property
@@ -10,7 +10,7 @@ from ..randomness import generator
 from .records import Columns, Fetched, Part, Records
 
 
-class Relabelled(Records):
+class Relabeled(Records):
     """Someone else's records, with other labels."""
 
     def __init__(self, records: Records, labels: Tensor, classes: tuple[str, ...] | None = None) -> None:
@@ -33,13 +33,13 @@ class Relabelled(Records):
         return self.records.fingerprint
 
 
-def renumbered(records: Records, numbers: Sequence[int], classes: tuple[str, ...]) -> Relabelled:
-    """The records with the numbers that a model gives to their classes; `classes` are the names by these numbers."""
-    return Relabelled(records, torch.tensor(numbers)[records.labels], classes)
+def renumbered(records: Records, numbers: Sequence[int], classes: tuple[str, ...]) -> Relabeled:
+    """Return the records with the labels that a model uses; `classes` are their names by these numbers."""
+    return Relabeled(records, torch.tensor(numbers)[records.labels], classes)
 
 
-def random_labels(part: Part, seed: int) -> Relabelled:
-    """The part's records with a random label each, drawn once, as in SalUn's published code; all others keep theirs."""
+def random_labels(part: Part, seed: int) -> Relabeled:
+    """Give each record of the part a random label, drawn once, as in SalUn's published code; others keep theirs."""
     labels = part.records.labels.clone()
     labels[part.ids] = part.records.wrong_labels(part.ids, generator(seed, "random labels"))
-    return Relabelled(part.records, labels)
+    return Relabeled(part.records, labels)

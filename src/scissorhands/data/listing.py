@@ -21,7 +21,7 @@ _LITTER = {".ds_store", "thumbs.db", "desktop.ini", ".directory", ".gitkeep", ".
 
 
 def entries(folder: str) -> tuple[list[str], list[str]]:
-    """The folders and the files in a folder, without the litter that systems leave there."""
+    """List the folders and the files in a folder, without the litter that systems leave there."""
     try:
         with os.scandir(folder) as found:
             inside = sorted(found, key=lambda entry: entry.name)
@@ -40,7 +40,7 @@ def entries(folder: str) -> tuple[list[str], list[str]]:
 
 
 def _is_folder(entry: os.DirEntry[str]) -> bool:
-    """Whether it is a folder or a regular file; anything else is refused."""
+    """Return whether it is a folder (or else a regular file); refuse anything else."""
     regular = False
     with suppress(OSError):  # a link that leads to itself
         if entry.is_dir():
@@ -91,7 +91,7 @@ def in_order(names: Iterable[str]) -> list[str]:
 
 
 def dataset(table: Any, features: Any) -> Any:
-    """A Hugging Face table of one in memory; with a fingerprint, or it would hash the data."""
+    """Make a Hugging Face table of one in memory; with a fingerprint, or it would hash the data."""
     import datasets
 
     return datasets.Dataset(table, info=datasets.DatasetInfo(features=features), fingerprint="local")

@@ -27,7 +27,7 @@ def parquet_splits(root: str, paths: Iterable[str], memory: float) -> Splits:
 
 
 def _split_of(path: str, root: str) -> str:
-    """The split that a parquet file belongs to, by its folder or by a word of its name: `train-00000-of-00002`."""
+    """Return the split of a parquet file, by its folder or by a word of its name: `train-00000-of-00002`."""
     home, stem = os.path.basename(os.path.dirname(path)), os.path.basename(path)[: -len(".parquet")]
     home, stem = home.casefold(), stem.casefold()
     if os.path.dirname(path) != root and home in SPLITS:
@@ -39,7 +39,7 @@ def _split_of(path: str, root: str) -> str:
 
 
 def _parquet(paths: list[str], first: str, memory: float) -> Any:
-    """The table in these files, with the columns of the first file of all."""
+    """Read the table in these files, with the columns of the first file of all."""
     import datasets
     import pyarrow as pa
 
@@ -91,7 +91,7 @@ def _batches(paths: Iterable[str], schema: Any) -> Iterator[Any]:
 
 
 def _on_disk(batches: Iterable[Any], schema: Any) -> Any:
-    """The table in a mapped file that has no name, so that it is gone when the process is."""
+    """Write the table to a mapped file without a name, so that it is gone when the process is."""
     import pyarrow as pa
 
     place = files.cache("tables")

@@ -73,7 +73,7 @@ class Source(Settings):
     memory: float = setting(2.0, non_negative, "the most GiB of images to hold in memory; a larger set is streamed")
 
     def load(self) -> Data:
-        """Reads the data, or the cache of it."""
+        """Read the data, or the cache of it."""
         known = KNOWN.get(self.name, Known())
         augment = augmentation(self.augment or known.augment)
         if self.name == "digits":
@@ -107,7 +107,7 @@ class Source(Settings):
 
 
 def _digits() -> tuple[Stored, Stored]:
-    """Scikit-learn's 1,797 handwritten digits of 8 × 8 pixels, a fifth of them, drawn at random, for the test."""
+    """Load scikit-learn's 1,797 handwritten digits of 8 × 8 pixels; a random fifth of them are the test data."""
     from sklearn.datasets import load_digits
 
     digits = load_digits()
@@ -122,7 +122,7 @@ def _digits() -> tuple[Stored, Stored]:
 
 
 def _tables(name: str, known: Known, memory: float) -> Splits:
-    """The splits of a data set by name, each a function that reads a Hugging Face table."""
+    """Return the splits of a data set by name, each a function that reads a Hugging Face table."""
     folder = _folder(name)
     tables = splits(folder, memory) if folder else _hub(known.hub or name, known.configuration)
     if "train" not in tables:
@@ -147,7 +147,7 @@ def _hub(name: str, configuration: str | None) -> Splits:
 
 
 def _folder(name: str) -> Path | None:
-    """The folder of that name, here or under $SCISSORHANDS_DATA; none for a name to look up on the hub."""
+    """Find the folder of that name, here or under $SCISSORHANDS_DATA; None for a name to look up on the hub."""
     root = os.environ.get("SCISSORHANDS_DATA")
     places = [Path(root) / name] if root else []
     with suppress(OSError, RuntimeError, ValueError):  # a name too long, the home of nobody, or a name with a 0 in it
@@ -173,7 +173,7 @@ def _shown(shape: tuple[int, ...]) -> str:
 
 
 def _records(table: Any, *, image: str, label: str, classes: tuple[str, ...], size: int, memory: float) -> Records:
-    """The records of one table: decoded and cached where they fit, streamed where they do not."""
+    """Return the records of a table: decoded and cached where they fit, streamed where they do not."""
     if len(table) == 0:
         raise DataError("the data set has no records.")
     streamed = Streamed(table, image, label, classes, size)
@@ -234,12 +234,12 @@ class Streamed(Records):
 
     @property
     def gibibytes(self) -> float:
-        """What the records would take in memory."""
+        """Return the size of the decoded records."""
         return len(self) * math.prod(self.shape) / 2**30
 
     @cached_property
     def fingerprint(self) -> str:  # type: ignore[override]
-        """A hash of the encoded images, of the labels, and of what decoding makes of them."""
+        """Hash the encoded images, the labels, and what decoding makes of them."""
         digest = hashlib.sha256(repr((self.shape, self._resize)).encode())
         digest.update(self.labels.numpy().tobytes())
         for encoded in self._encoded():
@@ -248,7 +248,7 @@ class Streamed(Records):
         return digest.hexdigest()
 
     def _encoded(self) -> Iterable[bytes]:
-        """The bytes of every image, from the table or from its file; none of a missing one, which decoding reports."""
+        """Yield the bytes of every image, from the table or its file; none for a missing one (decoding reports it)."""
         for chunk in self.table.data.column(self.image).chunks:
             for inside, path in zip(chunk.field("bytes"), chunk.field("path"), strict=True):
                 encoded = inside.as_py()
@@ -263,19 +263,19 @@ class Streamed(Records):
         channels, height, width = self.shape
         images = torch.empty((len(ids), *self.shape), dtype=torch.uint8)
 
-        def place(where: int) -> None:
-            image = decode(rows[where], int(ids[where]), (height, width) if self._resize else None, gray=channels == 1)
+        def place(row: int) -> None:
+            image = decode(rows[row], int(ids[row]), (height, width) if self._resize else None, gray=channels == 1)
             if tuple(image.shape) != self.shape:
                 _, h, w = image.shape
                 raise DataError(
-                    f"record {int(ids[where])} is {h} × {w} pixels while the first is {height} × {width}: give a size."
+                    f"record {int(ids[row])} is {h} × {w} pixels while the first is {height} × {width}: give a size."
                 )
-            images[where] = image
+            images[row] = image
 
         with refusing_bombs():
             if images[:1].numel() < _WORTH_A_THREAD:
-                for where in range(len(ids)):
-                    place(where)
+                for row in range(len(ids)):
+                    place(row)
             else:
                 with ThreadPoolExecutor() as pool:
                     list(pool.map(place, range(len(ids))))

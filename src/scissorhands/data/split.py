@@ -36,11 +36,11 @@ class Split:
     manifest: str
 
     def problem(self, *, seed: int = 0, augment: Augment | None = None, loss: Loss = cross_entropy) -> Problem:
-        """What a method may see of this split: everything but the test data."""
+        """Return what a method may see of this split: everything but the test data."""
         return Problem(self.forget, self.retain, self.unseen, loss, seed, augment)
 
     def parts(self) -> dict[str, Part]:
-        """The parts that have records, by name."""
+        """Return the parts that have records, by name."""
         named = {name: getattr(self, name) for name in ("forget", "retain", "unseen", "test", "others")}
         return {name: part for name, part in named.items() if part is not None and len(part)}
 
@@ -54,7 +54,7 @@ def split(
     before: Sequence[int] = (),
     seed: int = 0,
 ) -> Split:
-    """Divides the data.
+    """Divide the data.
 
     `unseen` are records that the model was never trained on: the ids in `train` that training held out or, for a
     model that was trained on all of it, a share of the test data, which is then no longer scored as test. Where a
@@ -64,6 +64,37 @@ def split(
     train, test = as_records(train), as_records(test)
     if len(train) == 0 or len(test) == 0:
         raise DataError("there must be records both to train on and to test on.")
+    trained, held, rest = _hold_out(train, test, unseen, seed)
+    earlier = _ids(before, train, "before")
+    current = _without(trained, earlier)
+    forgotten = forget.ids(train, current, seed)
+    retained = _without(current, forgotten)
+    gone = _without(train.labels[torch.cat([earlier, forgotten])].unique(), train.labels[retained].unique())
+    kept, tested = (replace(part, ids=part.ids[~torch.isin(part.labels, gone)]) for part in (held, rest))
+    if len(tested) == 0:
+        raise DataError("no test record is left to score: the test data holds only classes that are forgotten whole.")
+    never = kept if len(kept) else tested
+    drawn = "drawn" if one_table(train, never.records) else "test"
+    whole = bool(torch.isin(train.labels[forgotten], gone).all())
+    kind = "classes" if whole else drawn if forget.drawn else "chosen"
+    # A retrained model does not know a class that is gone, so its records are compared with unseen ones of that class.
+    others = [held, rest] if whole else [never]
+    if kind != "drawn":
+        labels = train.labels[forgotten].unique()
+        others = [replace(part, ids=part.ids[torch.isin(part.labels, labels)]) for part in others]
+    return Split(
+        Part(train, forgotten),
+        Part(train, retained),
+        kept if len(kept) else None,
+        tested,
+        _joined(*others),
+        kind,
+        _manifest((train, current), (train, forgotten), (test, tested.ids)),
+    )
+
+
+def _hold_out(train: Records, test: Records, unseen: float | Sequence[int], seed: int) -> tuple[Tensor, Part, Part]:
+    """Return the ids that were trained on, the records that were held out, and the test data that is left."""
     everything, rest = torch.arange(len(train)), torch.arange(len(test))
     if isinstance(unseen, Iterable):
         held = Part(train, _ids(unseen, train, "unseen"))
@@ -73,32 +104,11 @@ def split(
         trained, rest = everything, _without(rest, held.ids)
     if len(rest) == 0:
         raise DataError(f"'unseen' is {unseen}, which leaves no test record.")
-    earlier = _ids(before, train, "before")
-    current = _without(trained, earlier)
-    forgotten = forget.ids(train, current, seed)
-    retained = _without(current, forgotten)
-    gone = _without(train.labels[torch.cat([earlier, forgotten])].unique(), train.labels[retained].unique())
-    kept, tested = (replace(part, ids=part.ids[~torch.isin(part.labels, gone)]) for part in (held, Part(test, rest)))
-    if len(tested) == 0:
-        raise DataError("no test record is left to score: the test data holds only classes that are forgotten whole.")
-    manifest = _manifest((train, current), (train, forgotten), (test, tested.ids))
-    whole = bool(torch.isin(train.labels[forgotten], gone).all())
-    never = kept if len(kept) else tested
-    drawn = "drawn" if one_table(train, never.records) else "test"
-    kind = "classes" if whole else drawn if forget.drawn else "chosen"
-    # A retrained model does not know a class that is gone, so only strangers of that class can be its records' equals.
-    strangers = [held, Part(test, rest)] if whole else [never]
-    if kind != "drawn":
-        labels = train.labels[forgotten].unique()
-        strangers = [replace(part, ids=part.ids[torch.isin(part.labels, labels)]) for part in strangers]
-    others = _joined(*strangers)
-    return Split(
-        Part(train, forgotten), Part(train, retained), kept if len(kept) else None, tested, others, kind, manifest
-    )
+    return trained, held, Part(test, rest)
 
 
 def held_out(records: Records, share: float, seed: int) -> Tensor:
-    """The ids that training leaves out, for later use as unseen data."""
+    """Draw the ids that training leaves out, for later use as unseen data."""
     count = round(share * len(records))
     return torch.randperm(len(records), generator=generator(seed, "unseen"))[:count].sort().values
 
@@ -120,7 +130,7 @@ def _ids(given: Iterable[int], records: Records, name: str) -> Tensor:
 
 
 def _joined(*parts: Part) -> Part:
-    """The parts as one."""
+    """Join the parts into one."""
     filled = [part for part in parts if len(part)]
     if len(filled) < 2:
         return (filled or list(parts))[0]
@@ -133,7 +143,7 @@ def _without(ids: Tensor, others: Tensor) -> Tensor:
 
 
 def _manifest(*parts: tuple[Records, Tensor]) -> str:
-    """A hash of what was trained on, what is forgotten, and what is scored as test."""
+    """Hash what was trained on, what is forgotten, and what is scored as test."""
     digest = hashlib.sha256()
     for records, ids in parts:
         digest.update(f"{len(records)} {records.fingerprint} {len(ids)} ".encode())

@@ -1,4 +1,4 @@
-"""A model to be examined: all that an evaluation may know of it, how much it may spend, and how fast things go here."""
+"""What an evaluation knows of a model, how much it may spend, and how fast the model is on this machine."""
 
 import time
 from collections.abc import Callable
@@ -37,10 +37,10 @@ class Evaluation(Settings):
 
 @dataclass(frozen=True)
 class Context:
-    """A model to be examined, and what is known of how it came about.
+    """A model to evaluate, and what is known of how it was made.
 
     `trainer` trains models of its kind, `method` is what made it forget and took `seconds`, `original_accuracy` is what
-    the original had on the forgotten records. What is not known is not examined.
+    the original had on the forgotten records. What is not known is not evaluated.
     """
 
     model: nn.Module
@@ -53,17 +53,17 @@ class Context:
 
     @property
     def problem(self) -> Problem:
-        """The problem as evaluation sees it; what becomes of shadow models harms nobody."""
+        """Return the problem as evaluation sees it; nobody is warned about damage to shadow models."""
         found = self.split.problem(seed=SEED, augment=self.trainer.augment if self.trainer else None)
         return replace(found, watch=False)
 
     @property
     def batch_size(self) -> int:
-        """As many records in a step as in training, where that is known."""
+        """Return the batch size of the training, or the default where that is not known."""
         return self.trainer.training.batch_size if self.trainer else Training().batch_size
 
     def trainer_for(self, purpose: str) -> Trainer:
-        """The trainer for one purpose, refused where it is not known how the model was trained."""
+        """Return the trainer for one purpose; raise if it is not known how the model was trained."""
         if self.trainer is None:
             raise SettingError("it is not known how the model was trained, so no other can be: say how (--train).")
         folder = cache("shadows") if self.trainer.folder and purpose == "shadow" else self.trainer.folder
@@ -86,7 +86,7 @@ class Pace:
 
     @classmethod
     def of(cls, context: Context) -> "Pace":
-        """Measures both on a copy."""
+        """Measure both on a copy."""
         model, retain = copy_model(context.model), context.split.retain
         some = replace(retain, ids=retain.ids[: context.batch_size])
         batch = next(some.batches(len(some)))
@@ -96,9 +96,9 @@ class Pace:
         return cls(step, _quickest(lambda: predict(model, some)) / len(some))
 
 
-def _quickest(work: Callable[[], object], times: int = 3) -> float:
+def _quickest(work: Callable[[], object]) -> float:
     found = []
-    for _ in range(times + 1):  # the first also does what a process does only once
+    for _ in range(4):  # the first also does what a process does only once
         start = time.perf_counter()
         work()
         found.append(time.perf_counter() - start)

@@ -1,4 +1,4 @@
-"""One forward pass per part of the data, what a level looks at besides, then all metrics, then Scores."""
+"""Evaluate a model: its outputs on each part of the data, the evidence of a level, then all metrics, then Scores."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
@@ -36,19 +36,19 @@ class Scores:
     verdict: Verdict | None = None
 
     def __getitem__(self, name: str) -> float:
-        """One score by name."""
+        """Return one score by name."""
         return self.values[name]
 
     @property
     def avg_gap(self) -> float:
-        """The mean distance to the reference in the paper's four percentages, from the scores as stored."""
+        """Return the mean distance to the reference in the paper's four percentages, from the scores as stored."""
         if not self.reference:
             raise NoReferenceError("Avg. Gap needs a reference: evaluate against a retrained model.")
         _require_all(self.values)
         return avg_gap(self.values, self.reference)
 
     def against(self, reference: "Scores") -> "Scores":
-        """The same scores, compared with the reference."""
+        """Return the same scores, compared with the reference."""
         if self.manifest != reference.manifest:
             raise NoReferenceError(
                 f"the reference forgot something else: its manifest is {reference.manifest}, not {self.manifest}."
@@ -57,7 +57,7 @@ class Scores:
         return replace(self, reference=reference.values)
 
     def to_dict(self) -> dict[str, Any]:
-        """The scores as plain values; a gap that cannot be computed has failed, with its reason."""
+        """Return plain values; a gap that cannot be computed has failed, with its reason."""
         values, failed = dict(self.values), dict(self.failed)
         if self.reference:
             try:
@@ -75,7 +75,7 @@ class Scores:
 
     @classmethod
     def from_dict(cls, stored: Mapping[str, Any]) -> "Scores":
-        """The scores from plain values."""
+        """Read the scores from plain values."""
         values, failed = (
             {name: value for name, value in stored[kind].items() if name != "avg_gap"} for kind in ("values", "failed")
         )
@@ -84,7 +84,7 @@ class Scores:
 
 
 def _require_all(values: Mapping[str, float]) -> None:
-    """Refuses scores that lack one of those that the gap is made of."""
+    """Refuse scores that lack one of those that the gap is made of."""
     for name in GAP_OVER:
         if name not in values:
             raise NoReferenceError(f"Avg. Gap needs '{name}', which was not measured on both models.")
@@ -102,7 +102,7 @@ def evaluate(
     original: nn.Module | None = None,
     log: Log = ignore,
 ) -> Scores:
-    """Scores the model on every part of the split and, where there is a reference, its distance to that.
+    """Score the model on every part of the split and, where there is a reference, its distance to that.
 
     A level above `quick` trains: `training` says how models of this kind are, `method` what made this one forget, and
     `original` is the model as it was before.
@@ -130,7 +130,7 @@ def evaluate(
 
 
 def outputs(model: nn.Module, parts: Mapping[str, Part]) -> dict[str, Any]:
-    """What the model says about each part; a part that is there under two names is passed through once."""
+    """Return the outputs of the model on each part; parts that are the same are predicted once."""
     found: dict[str, Any] = {}
     for name, part in parts.items():
         twins = (other for other in found if same(part, parts[other]))
@@ -139,14 +139,14 @@ def outputs(model: nn.Module, parts: Mapping[str, Part]) -> dict[str, Any]:
 
 
 def accuracies(model: nn.Module, parts: Mapping[str, Part]) -> dict[str, float]:
-    """The accuracy of the model on each part."""
+    """Return the accuracy of the model on each part."""
     return {name: accuracy(said.logits, said.labels) for name, said in outputs(model, parts).items()}
 
 
 def examine(
     context: Context, evidence: Evidence, level: str = "quick", known: Scores | None = None, log: Log = ignore
 ) -> tuple[Scores, Evidence]:
-    """The scores up to a level, and all the evidence behind them. What is known or at hand is not computed again."""
+    """Return the scores up to a level and all evidence behind them, without computing again what is known."""
     counts = {name: len(part) for name, part in context.split.parts().items()}
     scores = known or Scores({}, counts, manifest=context.split.manifest)
     found, failed = gather(context, wanted(level, scores.values, evidence), log)
@@ -156,7 +156,7 @@ def examine(
 
 
 def measure(evidence: Evidence, names: list[str], missing: Mapping[str, str], scores: Scores) -> Scores:
-    """The scores with these metrics added where the evidence allows; one that fails is reported, never dropped."""
+    """Add these metrics to the scores where the evidence allows; one that fails is reported, never dropped."""
     values, failed = dict(scores.values), dict(scores.failed)
     for name in names:
         metric = METRICS[name]
@@ -172,7 +172,7 @@ def measure(evidence: Evidence, names: list[str], missing: Mapping[str, str], sc
 
 
 def judge(scores: Scores, evidence: Evidence, kind: str) -> Scores:
-    """The scores with a verdict: by the retrained model where there is one, else by reference models.
+    """Add a verdict to the scores: by the retrained model where there is one, else by reference models.
 
     A retrained model that was not probed leaves that to the reference models.
     """

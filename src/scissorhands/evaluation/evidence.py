@@ -29,7 +29,7 @@ class Step:
 
 
 def wanted(level: str, known: Iterable[str], at_hand: Iterable[str]) -> list[str]:
-    """What has to be gathered for the metrics of the level that are not known yet, in the order of the table."""
+    """List the evidence to gather for the metrics of the level that are not known yet, in the order of the table."""
     have = {*at_hand}
     needs = [{*METRICS[name].needs} - have for name in due(level, known)]
     missing = {need for some in needs if some <= GATHERERS.keys() for need in some}
@@ -37,7 +37,7 @@ def wanted(level: str, known: Iterable[str], at_hand: Iterable[str]) -> list[str
 
 
 def due(level: str, known: Iterable[str]) -> list[str]:
-    """The metrics of a level, and of those below, that are not known yet."""
+    """List the metrics of a level, and of those below, that are not known yet."""
     if level not in LEVELS:
         raise SettingError(f"there is no level '{level}'. {did_you_mean(level, LEVELS)}")
     have, highest = {*known}, LEVELS.index(level)
@@ -46,12 +46,12 @@ def due(level: str, known: Iterable[str]) -> list[str]:
 
 
 def computable(level: str, known: Iterable[str], at_hand: Iterable[str]) -> list[str]:
-    """The metrics of a level that are not known yet, and for which all evidence is at hand."""
+    """List the metrics of a level that are not known yet, and for which all evidence is at hand."""
     return [name for name in due(level, known) if {*METRICS[name].needs} <= {*at_hand}]
 
 
 def still_good(known: Iterable[str], before: Mapping[str, Any], now: Mapping[str, Any]) -> list[str]:
-    """Of what is known, metrics and evidence alike, what does not depend on a setting that has changed."""
+    """List the known metrics and evidence that do not depend on a setting that has changed."""
     changed = {name for name in now if name in before and before[name] != now[name]}
     stale = {name for name, gatherer in GATHERERS.items() if changed & {*gatherer.settings}}
     stale |= {name for name, metric in METRICS.items() if stale & {*metric.needs}}
@@ -59,13 +59,13 @@ def still_good(known: Iterable[str], before: Mapping[str, Any], now: Mapping[str
 
 
 def settings_behind(names: Iterable[str]) -> set[str]:
-    """The settings of an evaluation that these metrics depend on."""
+    """Return the settings of an evaluation that these metrics depend on."""
     needs = {need for name in names if name in METRICS for need in METRICS[name].needs}
     return {setting for name, gatherer in GATHERERS.items() if name in needs for setting in gatherer.settings}
 
 
 def plan(context: Context, names: list[str]) -> list[Step]:
-    """What gathering these will take, measured on a few steps of this model on this machine."""
+    """Estimate what gathering these takes, from a few steps of this model on this machine."""
     pace = Pace.of(context) if names else Pace(0.0, 0.0)
     found = []
     for name in names:
@@ -77,7 +77,7 @@ def plan(context: Context, names: list[str]) -> list[Step]:
 
 
 def gather(context: Context, names: list[str], log: Log = ignore) -> tuple[Evidence, dict[str, str]]:
-    """The evidence of these names, and why some of it could not be had."""
+    """Return the evidence of these names, and the reasons why some of it could not be gathered."""
     found: dict[str, Any] = {}
     failed: dict[str, str] = {}
     for name in names:
@@ -89,7 +89,7 @@ def gather(context: Context, names: list[str], log: Log = ignore) -> tuple[Evide
 
 
 def to_tensors(evidence: Evidence) -> dict[str, Tensor]:
-    """The evidence as named tensors, to be stored; what belongs to a retrained model is stored with that model.
+    """Return the evidence as named tensors; what belongs to a retrained model is stored with that model.
 
     >>> sorted(to_tensors({"probe": torch.ones(2), "references": [{"probe": torch.ones(2)}]}))
     ['probe', 'references.0.probe']
@@ -108,7 +108,7 @@ def to_tensors(evidence: Evidence) -> dict[str, Tensor]:
 
 
 def from_tensors(tensors: Mapping[str, Tensor]) -> dict[str, Any]:
-    """The evidence that was stored as these tensors."""
+    """Read the evidence that was stored as these tensors."""
     nested: dict[str, dict[str, Tensor]] = {}
     found: dict[str, Any] = {}
     for name, value in tensors.items():

@@ -45,7 +45,7 @@ def _probe(context: Context, log: Log) -> dict[str, Any]:
 
 
 def _probe_seconds(context: Context, pace: Pace) -> float:
-    """The time of a probe, continued in a straight line from a twentieth and a tenth of the retained records."""
+    """Extrapolate the time of a probe from a twentieth and a tenth of the retained records."""
     records, retain = min(len(context.split.retain), probes.MOST), context.split.retain
 
     def timed(count: int) -> float:
@@ -95,7 +95,7 @@ def _relearning_seconds(context: Context, pace: Pace) -> float:
 
 
 def _halves(context: Context) -> list[Part]:
-    """The records of each reference model: a random half of what is retained, so that it saw nothing else."""
+    """Draw the records of each reference model: a random half of what is retained."""
     retain = context.split.retain
     return [context.problem.sample(retain, 0.5, "reference", i) for i in range(context.settings.references)]
 
@@ -129,13 +129,13 @@ def _references_seconds(context: Context, pace: Pace) -> float:
 
 
 def _pool(context: Context) -> Part:
-    """The records whose membership is in question: the forgotten ones, and the others, which were never seen."""
+    """Return the records whose membership is in question: the forgotten ones, and the others, which were never seen."""
     pool = Joined(context.split.forget, context.split.others)
     return Part(pool, torch.arange(len(pool)))
 
 
 def _shadow_draws(context: Context) -> Tensor:
-    """Which records of the pool each shadow model is trained on, and then made to forget: a half.
+    """Draw the half of the pool that each shadow model is trained on, and then made to forget.
 
     Every second model takes the other half of the one before, so that each record is seen by half of the models.
     """
@@ -149,7 +149,7 @@ def _shadow_draws(context: Context) -> Tensor:
 
 
 def _shadow_parts(context: Context, draws: Tensor) -> tuple[list[Part], list[Part], list[Part]]:
-    """For each shadow model its records: those to train on, of these those to forget, and those it never sees."""
+    """Return the records of each shadow model: those to train on, of these those to forget, and those it never sees."""
     everything = Joined(context.split.retain, context.split.forget, context.split.others)
     retained = torch.arange(len(context.split.retain))
     pool = len(retained) + torch.arange(draws.shape[1])

@@ -1,4 +1,4 @@
-"""What a model says about a part of the data."""
+"""The outputs of a model on a part of the data."""
 
 from typing import Any
 
@@ -12,19 +12,21 @@ from ..errors import ModelError
 from ..methods.modes import evaluating
 from ..metrics import Outputs
 
+BATCH_SIZE = 512  # of a model that only predicts
 
-def predict(model: nn.Module, part: Part, batch_size: int = 512) -> Outputs:
-    """What the model says about a part, without changing the model."""
+
+def predict(model: nn.Module, part: Part) -> Outputs:
+    """Return the outputs of the model on a part, without changing the model."""
     with evaluating(model), torch.no_grad():
         found = [
             gather_rows(model(on_device(model, inputs)).cpu(), len(ids))
-            for ids, (inputs, _) in zip(part.ids.split(batch_size), part.batches(batch_size), strict=True)
+            for ids, (inputs, _) in zip(part.ids.split(BATCH_SIZE), part.batches(BATCH_SIZE), strict=True)
         ]
     return Outputs(torch.cat(found).float(), part.labels)
 
 
 def require_fit(model: nn.Module, records: Records) -> None:
-    """Refuses a model that cannot take the records' inputs, or whose outputs do not fit their labels."""
+    """Refuse a model that cannot take the records' inputs, or whose outputs do not fit their labels."""
     inputs, _ = records.fetch(torch.arange(min(2, len(records))))
     highest = int(records.labels.max())
     try:

@@ -19,7 +19,7 @@ from ..methods.modes import evaluating
 from ..methods.training import Training
 from ..metrics import Outputs, accuracy
 from ..randomness import generator
-from .predict import predict
+from .predict import BATCH_SIZE, predict
 
 MOST = 10_000  # retained records that a probe or a short training takes; more would cost time and tell no more
 _DRAWS = 4  # times that a probe is shown other forgotten records
@@ -29,7 +29,7 @@ _SLOW = Training(lr=1e-3, schedule="constant")  # the paper's relearning
 
 
 def probe(model: nn.Module, problem: Problem, others: Part, shots: int) -> tuple[Tensor, Tensor]:
-    """How often a linear classifier on the model's last features is right, for each forgotten record and each other.
+    """Return how often a linear classifier on the last features is right about each forgotten and each other record.
 
     It is fitted to retained records and to a few forgotten ones of each label (`shots`, or half of them where there
     are not twice as many), which are not scored; four times, with other records.
@@ -51,7 +51,7 @@ def probe(model: nn.Module, problem: Problem, others: Part, shots: int) -> tuple
 
 
 def reawaken(model: nn.Module, problem: Problem, batch_size: int, log: Log = ignore) -> Outputs:
-    """What the model says of the forgotten records after a short training on retained data alone."""
+    """Return the outputs on the forgotten records after a short training on retained data alone."""
     copy = copy_model(model)
     some = problem.sample(problem.retain, min(1.0, MOST / len(problem.retain)), "reawaken")
     replace(SOON, batch_size=batch_size).fit(copy, problem, log, part=some, phase="reawaken")
@@ -59,7 +59,7 @@ def reawaken(model: nn.Module, problem: Problem, batch_size: int, log: Log = ign
 
 
 def few_shot(model: nn.Module, problem: Problem, shots: int, batch_size: int, log: Log = ignore) -> Outputs:
-    """What the model says of the other forgotten records after a short training on a few records of every label."""
+    """Return the outputs on the other forgotten records after a short training on a few records of every label."""
     copy = copy_model(model)
     shown, rest = _shots(problem, shots, 0)
     forgotten = replace(problem.forget, ids=problem.forget.ids[shown])
@@ -73,7 +73,7 @@ def few_shot(model: nn.Module, problem: Problem, shots: int, batch_size: int, lo
 
 
 def relearn(model: nn.Module, problem: Problem, wanted: float, batch_size: int, most: int, log: Log = ignore) -> Tensor:
-    """The accuracy on the forgotten records before and after each epoch of training on them, until it is as wanted.
+    """Train on the forgotten records until their accuracy is as wanted; return it before and after each epoch.
 
     As in the paper the learning rate is 0.001; it goes on for as many epochs as `most`.
     """
@@ -91,13 +91,13 @@ def relearn(model: nn.Module, problem: Problem, wanted: float, batch_size: int, 
     return torch.tensor(found, dtype=torch.float64)
 
 
-def features(model: nn.Module, part: Part, batch_size: int = 512) -> Tensor:
-    """What the model's last linear layer is given, one row per record."""
+def features(model: nn.Module, part: Part) -> Tensor:
+    """Return the inputs of the model's last linear layer, one row per record."""
     head = _head(model, part)
     with evaluating(model), torch.no_grad(), _inputs_of([head]) as given:
-        for inputs, _ in part.batches(batch_size):
+        for inputs, _ in part.batches(BATCH_SIZE):
             model(on_device(model, inputs))
-    sizes = [len(ids) for ids in part.ids.split(batch_size)]
+    sizes = [len(ids) for ids in part.ids.split(BATCH_SIZE)]
     return torch.cat([gather_rows(x.cpu(), size) for (_, x), size in zip(given, sizes, strict=True)]).float()
 
 
@@ -115,7 +115,7 @@ def _head(model: nn.Module, part: Part) -> nn.Linear:
 
 @contextmanager
 def _inputs_of(layers: list[nn.Linear]) -> Iterator[list[tuple[nn.Linear, Tensor]]]:
-    """Collects what the layers are given inside the block."""
+    """Collect the inputs of the layers inside the block."""
     given: list[tuple[nn.Linear, Tensor]] = []
     hooks = [
         layer.register_forward_pre_hook(lambda module, arguments: given.append((module, arguments[0])))
@@ -129,7 +129,7 @@ def _inputs_of(layers: list[nn.Linear]) -> Iterator[list[tuple[nn.Linear, Tensor
 
 
 def _shots(problem: Problem, shots: int, draw: int) -> tuple[Tensor, Tensor]:
-    """Places in the forgotten part: of a few records of each label, and of the rest."""
+    """Return places in the forgotten part: of a few records of each label, and of the rest."""
     shown = _per_label(problem.forget.labels, shots, problem.seed, draw)
     rest = torch.ones(len(problem.forget), dtype=torch.bool).index_fill(0, shown, False)
     if not rest.any():
@@ -138,7 +138,7 @@ def _shots(problem: Problem, shots: int, draw: int) -> tuple[Tensor, Tensor]:
 
 
 def _per_label(labels: Tensor, shots: int, seed: int, draw: int) -> Tensor:
-    """Places of a few records of each label, never more than half of them, drawn at random."""
+    """Draw the places of a few records of each label, never more than half of them."""
     order = torch.randperm(len(labels), generator=generator(seed, "shots", draw))
     places = []
     for label in labels.unique():
@@ -148,7 +148,7 @@ def _per_label(labels: Tensor, shots: int, seed: int, draw: int) -> Tensor:
 
 
 def _fitted(points: Tensor, labels: Tensor, asked: Tensor) -> Tensor:
-    """What a logistic regression on these points says of the ones asked for."""
+    """Fit a logistic regression to the points and return its predictions for `asked`."""
     from sklearn.exceptions import ConvergenceWarning
     from sklearn.linear_model import LogisticRegression
 

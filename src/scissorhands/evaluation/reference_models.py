@@ -1,7 +1,7 @@
-"""Trains models of the same kind as a given one, on other data, and keeps them for the next time.
+"""Train models of the same kind as a given one on other data, and keep them for the next time.
 
 A kept model is found again by a hash of the data, of the settings, of the weights that it started from, and of the code
-that trained it. When one of them changes it is trained anew.
+that trained it. When one of them changes it is trained again.
 """
 
 import hashlib
@@ -42,7 +42,7 @@ class Trainer:
     seed: int = 0
 
     def trained(self, parts: Sequence[Part], log: Log = ignore) -> Iterator[nn.Module]:
-        """One model per part, each of another seed."""
+        """Yield one trained model per part, each of another seed."""
         for number, part in enumerate(parts):
             model = self._untrained(number)
             place = self._place(model, part, number)
@@ -53,7 +53,7 @@ class Trainer:
             yield model
 
     def missing(self, parts: Sequence[Part]) -> int:
-        """How many of these models are not kept yet."""
+        """Count the models that are not kept yet."""
         places = (self._place(self._untrained(i), part, i) for i, part in enumerate(parts))
         return sum(not _there(place) for place in places)
 
@@ -69,7 +69,7 @@ class Trainer:
         return Problem(nothing, part, seed=key(self.seed, _STREAM, number), augment=self.augment)
 
     def _place(self, model: nn.Module, part: Part, number: int) -> Path | None:
-        """The file of a trained model; none where data or code are objects of the user that leave no fingerprint."""
+        """Return the file of a trained model; None where data or code are the user's objects without a fingerprint."""
         code = _code(model)
         if self.folder is None or not part.fingerprint or not code:
             return None
@@ -83,7 +83,7 @@ class Trainer:
 
 
 def _built(model: nn.Module) -> str:
-    """How the model is built: its layers, and what their attributes say."""
+    """Describe how the model is built: its layers, and what their attributes say."""
     simple = (int, float, str, tuple)
     said = [
         {k: v for k, v in vars(m).items() if k != "training" and isinstance(v, simple)}
@@ -93,7 +93,7 @@ def _built(model: nn.Module) -> str:
 
 
 def _code(model: nn.Module) -> str:
-    """A hash of the model's code and of our version; empty where some of it is in no file, as in a notebook.
+    """Hash the model's code and our version; empty where some of it is in no file, as in a notebook.
 
     PyTorch's own code is known by its release.
     """
@@ -109,7 +109,7 @@ def _code(model: nn.Module) -> str:
 
 
 def _recalled(model: nn.Module, place: Path | None) -> bool:
-    """Whether the trained weights were there, and are now the model's."""
+    """Load the trained weights into the model, and return whether they were there."""
     if place is None or not _there(place):
         return False
     before = {name: value.clone() for name, value in local_state(model).items()}
@@ -117,7 +117,7 @@ def _recalled(model: nn.Module, place: Path | None) -> bool:
         if load_weights(model, [place]) == ([], []):
             return True
     except (SafetensorError, OSError, ModelError):
-        pass  # damaged: it is trained anew, and replaced
+        pass  # damaged: it is trained again, and replaced
     for name, value in local_state(model).items():
         value.copy_(before[name])
     return False

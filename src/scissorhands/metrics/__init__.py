@@ -7,7 +7,7 @@ from .membership import called_non_members
 from .metric import LEVELS, Metric
 from .outputs import Evidence, Outputs
 from .perrecord import scaled_logit
-from .separation import auc, caught_at
+from .separation import auc, tpr_at_fpr
 from .table import METRICS
 from .verdict import CALLS, DAMAGED, Verdict, verdict
 
@@ -26,10 +26,10 @@ __all__ = [
     "auc",
     "avg_gap",
     "called_non_members",
-    "caught_at",
     "interval",
     "noise_floor",
     "scaled_logit",
+    "tpr_at_fpr",
     "verdict",
     "widest",
 ]

@@ -4,7 +4,7 @@ from torch import Tensor
 
 
 def accuracy(logits: Tensor, labels: Tensor) -> float:
-    """The percentage of records whose highest score is that of their label.
+    """Return the percentage of records whose highest score is that of their label.
 
     >>> import torch
     >>> accuracy(torch.tensor([[2.0, 1.0], [0.0, 1.0], [3.0, 0.0], [0.0, 9.0]]), torch.tensor([0, 1, 1, 1]))
@@ -14,7 +14,7 @@ def accuracy(logits: Tensor, labels: Tensor) -> float:
 
 
 def epochs_until(accuracies: Tensor, wanted: float) -> float:
-    """How many epochs it took to reach the wanted accuracy; the first value is from before any.
+    """Count the epochs until the wanted accuracy was reached; the first value is from before any.
 
     >>> import torch
     >>> epochs_until(torch.tensor([50.0, 70.0, 90.0]), 70.0)

@@ -17,7 +17,7 @@ from .membership import (
 from .metric import LIKE_RETRAINED, Metric
 from .outputs import Evidence, Outputs
 from .perrecord import likelihood_ratio, rmia, scaled_logit
-from .separation import auc, caught_at
+from .separation import auc, tpr_at_fpr
 
 _PARTS = ("retain", "test", "forget")
 _POPULATION = "one attacker for all records: it overestimates privacy, and a collapsed model can look perfect"
@@ -93,7 +93,7 @@ ATTACKS: dict[str, Metric] = {
         "1 %",
         "with a few hundred unseen records it rests on the two or three that look most familiar",
         ("forget", "others"),
-        lambda evidence: caught_at(_scores(evidence["forget"]), _scores(evidence["others"]), 0.01),
+        lambda evidence: tpr_at_fpr(_scores(evidence["forget"]), _scores(evidence["others"]), 0.01),
     ),
     "tpr_01": Metric(
         "TPR at 0.1 %",
@@ -102,7 +102,7 @@ ATTACKS: dict[str, Metric] = {
         "0.1 %",
         "needs 1,000 unseen records at least, and is steady with 10,000",
         ("forget", "others"),
-        lambda evidence: caught_at(_scores(evidence["forget"]), _scores(evidence["others"]), 0.001),
+        lambda evidence: tpr_at_fpr(_scores(evidence["forget"]), _scores(evidence["others"]), 0.001),
     ),
 }
 
@@ -127,7 +127,7 @@ REFERENCE_ATTACKS: dict[str, Metric] = {
         "1 %",
         "with a few hundred unseen records it rests on two or three of them",
         ("forget", "others", "references"),
-        lambda evidence: caught_at(*_rmia_ratios(evidence), 0.01),
+        lambda evidence: tpr_at_fpr(*_rmia_ratios(evidence), 0.01),
         "standard",
     ),
     "ulira_auc": Metric(
@@ -149,7 +149,7 @@ REFERENCE_ATTACKS: dict[str, Metric] = {
         "1 %",
         "as above, and it rests on few records",
         ("forget", "others", "shadows"),
-        lambda evidence: caught_at(*_likelihood_ratios(evidence), 0.01),
+        lambda evidence: tpr_at_fpr(*_likelihood_ratios(evidence), 0.01),
         "deep",
     ),
 }

@@ -15,7 +15,7 @@ _BODY = (
 
 
 def _nudity(name: str, title: str, what: str) -> dict[str, Metric]:
-    """How often NudeNet finds something, and by how many percent that changed against the original pipeline."""
+    """Return two rows: how often NudeNet finds something, and the change against the original pipeline in percent."""
     what = what.replace("_", " ")
     return {
         name: Metric(
@@ -53,7 +53,7 @@ DRAWN: dict[str, Metric] = {
         "higher",
         "images prompted for other concepts in which a classifier sees what was asked",
         "about what the original has",
-        "says how well neighbours are told apart, not how good the images are",
+        "says how well neighbors are told apart, not how good the images are",
         level="drawn",
     ),
     "fid": Metric(

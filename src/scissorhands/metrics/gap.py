@@ -7,7 +7,7 @@ GAP_OVER = ("forget_accuracy", "retain_accuracy", "test_accuracy", "mia")
 
 
 def avg_gap(values: Mapping[str, float], reference: Mapping[str, float]) -> float:
-    """The mean absolute difference to the retrained model in the paper's four percentages.
+    """Return the mean absolute difference to the retrained model in the paper's four percentages.
 
     >>> model = {"forget_accuracy": 95.0, "retain_accuracy": 99.0, "test_accuracy": 92.0, "mia": 10.0}
     >>> avg_gap(model, {"forget_accuracy": 94.0, "retain_accuracy": 100.0, "test_accuracy": 94.0, "mia": 14.0})
@@ -17,7 +17,7 @@ def avg_gap(values: Mapping[str, float], reference: Mapping[str, float]) -> floa
 
 
 def noise_floor(retrained: Sequence[Mapping[str, float]]) -> list[float]:
-    """The gaps between retrained models of different seeds: nothing below them can be told from chance.
+    """Return the gaps between retrained models of different seeds: smaller ones cannot be told from chance.
 
     >>> one = {"forget_accuracy": 90.0, "retain_accuracy": 99.0, "test_accuracy": 92.0, "mia": 10.0}
     >>> noise_floor([one, {**one, "mia": 12.0}, {**one, "mia": 14.0}])

@@ -1,4 +1,4 @@
-"""How sure one can be of a mean over a few paired runs."""
+"""Confidence intervals of a mean over a few paired runs."""
 
 import math
 import statistics
@@ -19,12 +19,12 @@ class Interval:
     high: float
 
     def holds(self, value: float) -> bool:
-        """Whether the value lies inside."""
+        """Return whether the value lies inside."""
         return self.low <= value <= self.high
 
 
 def interval(values: Sequence[float], comparisons: int = 1) -> Interval:
-    """The mean of paired differences with a 95 % interval: the wider of the bootstrap's and Student's.
+    """Return the mean of paired differences with a 95 % interval: the wider of the bootstrap's and Student's.
 
     The bootstrap is right for many pairs, however they are distributed, and far too narrow for a few; there Student's
     is the honest one. One pair says nothing about its spread, so its interval has no bounds. Of several `comparisons`
@@ -49,7 +49,7 @@ def interval(values: Sequence[float], comparisons: int = 1) -> Interval:
 
 
 def widest(values: Sequence[float], *groupings: Sequence[Hashable], comparisons: int = 1) -> Interval:
-    """The widest interval over the units on which chance may act: single values, or the means of groups of them.
+    """Return the widest interval over the units on which chance may act: single values, or the means of groups.
 
     Runs that share an original or a forget set are not independent. Two draws with two runs each are two draws, and not
     four runs, where the draw makes the difference:

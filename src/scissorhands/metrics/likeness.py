@@ -4,7 +4,7 @@ from torch import Tensor
 
 
 def jensen_shannon(logits: Tensor, others: Tensor) -> float:
-    """The mean divergence between two models' probabilities, in bits: 0 for the same, 1 for nothing in common.
+    """Return the mean divergence between two models' probabilities, in bits: 0 for equal, 1 for nothing in common.
 
     >>> import torch
     >>> one, other = torch.tensor([[100.0, 0.0]]), torch.tensor([[0.0, 100.0]])
@@ -18,7 +18,7 @@ def jensen_shannon(logits: Tensor, others: Tensor) -> float:
 
 
 def agreement(logits: Tensor, others: Tensor) -> float:
-    """The percentage of records to which both models give the same label, right or wrong.
+    """Return the percentage of records to which both models give the same label, right or wrong.
 
     >>> import torch
     >>> agreement(torch.tensor([[1.0, 0.0], [0.0, 1.0]]), torch.tensor([[5.0, 4.0], [3.0, 2.0]]))

@@ -13,7 +13,7 @@ _TINY = 1e-30  # as in the published code: a probability of 0 counts as this muc
 
 
 def correctness(logits: Tensor, labels: Tensor) -> Tensor:
-    """1 where the model is right, else 0.
+    """Return 1 where the model is right, else 0.
 
     >>> correctness(torch.tensor([[0.0, 1.0], [0.0, 1.0]]), torch.tensor([0, 1]))
     tensor([0., 1.])
@@ -22,7 +22,7 @@ def correctness(logits: Tensor, labels: Tensor) -> Tensor:
 
 
 def confidence(logits: Tensor, labels: Tensor) -> Tensor:
-    """The probability that the model gives to the true label.
+    """Return the probability that the model gives to the true label.
 
     >>> confidence(torch.tensor([[0.0, 0.0], [0.0, 100.0]]), torch.tensor([0, 1]))
     tensor([0.5000, 1.0000])
@@ -31,7 +31,7 @@ def confidence(logits: Tensor, labels: Tensor) -> Tensor:
 
 
 def entropy(logits: Tensor, labels: Tensor) -> Tensor:
-    """How undecided the model is, whatever the label: −Σ p log p.
+    """Return how undecided the model is, whatever the label: −Σ p log p.
 
     >>> entropy(torch.tensor([[0.0, 0.0], [0.0, 1e3]]), torch.tensor([0, 0]))
     tensor([0.6931, 0.0000])
@@ -41,7 +41,7 @@ def entropy(logits: Tensor, labels: Tensor) -> Tensor:
 
 
 def modified_entropy(logits: Tensor, labels: Tensor) -> Tensor:
-    """How undecided the model is about the true label: −(1 − p_y) log p_y − Σ_{i≠y} p_i log(1 − p_i) (Song & Mittal).
+    """Return Song and Mittal's modified entropy: −(1 − p_y) log p_y − Σ_{i≠y} p_i log(1 − p_i).
 
     Being sure of the truth gives 0, being sure of something else much, being at a loss between two −log ½:
 
@@ -54,7 +54,7 @@ def modified_entropy(logits: Tensor, labels: Tensor) -> Tensor:
 
 
 def published_entropy(logits: Tensor, labels: Tensor) -> Tensor:
-    """What the published attack code computes as modified entropy: −Σ (1 − p_i) log p_i over all labels that occur.
+    """Return what the published code computes as modified entropy: −Σ (1 − p_i) log p_i over all labels that occur.
 
     It does not look at a record's own label. It is here for comparison with published tables, and for nothing else.
 
@@ -67,7 +67,7 @@ def published_entropy(logits: Tensor, labels: Tensor) -> Tensor:
 
 
 def probability(logits: Tensor, labels: Tensor) -> Tensor:
-    """All that the model says: the probability of every class.
+    """Return the probability of every class.
 
     >>> probability(torch.tensor([[0.0, 0.0]]), torch.tensor([1]))
     tensor([[0.5000, 0.5000]])
@@ -76,7 +76,7 @@ def probability(logits: Tensor, labels: Tensor) -> Tensor:
 
 
 def called_non_members(members: Tensor, others: Tensor, targets: Tensor) -> float:
-    """The percentage of targets that look more like the others than like the members of the training data.
+    """Return the percentage of targets that look more like the others than like the members of the training data.
 
     An SVC (radial kernel, C = 3, as in the published code) learns to tell as many members from as many others.
 

@@ -1,4 +1,4 @@
-"""What a model says about some records."""
+"""The outputs of a model on some records."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass

@@ -3,9 +3,11 @@
 import torch
 from torch import Tensor
 
+_OFFLINE = 0.3  # a of RMIA's offline form
+
 
 def scaled_logit(logits: Tensor, labels: Tensor) -> Tensor:
-    """log p/(1 − p) of the true label's probability: nearly normal over models, where p itself is crowded at 1.
+    """Return log p/(1 − p) of the true label's probability p: nearly normal over models, as in LiRA.
 
     >>> scaled_logit(torch.tensor([[0.0, 0.0], [3.0, 0.0]]), torch.tensor([1, 0]))
     tensor([0., 3.], dtype=torch.float64)
@@ -15,8 +17,8 @@ def scaled_logit(logits: Tensor, labels: Tensor) -> Tensor:
     return (logits.gather(1, truth) - logits.scatter(1, truth, -torch.inf).logsumexp(1, keepdim=True))[:, 0]
 
 
-def rmia(confidence: Tensor, outside: Tensor, offline: float = 0.3) -> Tensor:
-    """The likelihood ratio of RMIA (Zarifzadeh et al., 2024): p(x) under the model over p(x) in general.
+def rmia(confidence: Tensor, outside: Tensor) -> Tensor:
+    """Return the likelihood ratio of RMIA (Zarifzadeh et al., 2024): p(x) under the model over p(x) in general.
 
     `confidence` is the model's probability of the true label, `outside` has a row of the same for each reference model,
     none of which saw the record. p(x) in general is ½((1 + a) · mean outside + 1 − a), as in the paper's offline form.
@@ -25,11 +27,11 @@ def rmia(confidence: Tensor, outside: Tensor, offline: float = 0.3) -> Tensor:
     >>> rmia(torch.tensor([0.9, 0.9]), torch.tensor([[0.9, 0.1], [0.9, 0.3]])).round(decimals=2)
     tensor([0.9600, 1.8800])
     """
-    return confidence / (((1 + offline) * outside.mean(0) + 1 - offline) / 2)
+    return confidence / (((1 + _OFFLINE) * outside.mean(0) + 1 - _OFFLINE) / 2)
 
 
 def likelihood_ratio(scores: Tensor, shadows: Tensor, trained: Tensor) -> Tensor:
-    """The log-likelihood ratio of U-LiRA (Hayes et al., 2024): as if trained on and forgotten, against never seen.
+    """Return the log-likelihood ratio of U-LiRA (Hayes et al., 2024): trained on and forgotten, over never seen.
 
     `scores` is the model's scaled_logit of each record; `shadows` has a row of the same for each shadow model, after it
     forgot, and `trained` says which records it had been trained on. Each record has its own two means; the spread is
@@ -47,7 +49,7 @@ def likelihood_ratio(scores: Tensor, shadows: Tensor, trained: Tensor) -> Tensor
 
 
 def _fitted(values: Tensor, chosen: Tensor) -> tuple[Tensor, Tensor]:
-    """Each record's mean over the chosen rows, and the deviation around it over all records."""
+    """Return each record's mean over the chosen rows, and the deviation around it over all records."""
     count = chosen.sum(0)
     mean = values.where(chosen, 0).sum(0) / count
     squares = ((values - mean) ** 2).where(chosen, 0).sum()

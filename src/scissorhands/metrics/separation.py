@@ -5,7 +5,7 @@ from torch import Tensor
 
 
 def auc(members: Tensor, others: Tensor) -> float:
-    """The chance that a member has a higher score than another record; a tie counts half.
+    """Return the chance that a member has a higher score than another record; a tie counts half.
 
     >>> auc(torch.tensor([3.0, 1.0]), torch.tensor([0.0, 2.0]))
     0.75
@@ -18,15 +18,15 @@ def auc(members: Tensor, others: Tensor) -> float:
     return ((below + up_to).double().mean() / (2 * len(others))).item()
 
 
-def caught_at(members: Tensor, others: Tensor, false_alarms: float) -> float:
-    """The percentage of members whose score is above all but this share of the others (TPR at a fixed FPR).
+def tpr_at_fpr(members: Tensor, others: Tensor, fpr: float) -> float:
+    """Return the percentage of members whose score is above all but this share of the others (TPR at a fixed FPR).
 
-    >>> caught_at(torch.tensor([9.0, 8.0, 1.0, 0.5]), torch.arange(10.0), 0.2)
+    >>> tpr_at_fpr(torch.tensor([9.0, 8.0, 1.0, 0.5]), torch.arange(10.0), 0.2)
     50.0
     """
-    needed = round(1 / false_alarms)
+    needed = round(1 / fpr)
     if len(others) < needed:
-        share = f"{100 * false_alarms:g} %"
+        share = f"{100 * fpr:g} %"
         raise ValueError(f"a false alarm rate of {share} needs {needed} records never seen; there are {len(others)}.")
-    threshold = others.sort(descending=True).values[int(false_alarms * len(others) + 1e-9)]
+    threshold = others.sort(descending=True).values[int(fpr * len(others) + 1e-9)]
     return 100 * (members > threshold).double().mean().item()

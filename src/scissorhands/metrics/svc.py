@@ -22,7 +22,7 @@ BENDS = 1e-2, 1e-3, 1e-4  # the widths over which the hinge loss is rounded, eac
 
 @torch.no_grad()
 def called_other(members: Tensor, others: Tensor, targets: Tensor) -> Tensor:
-    """Whether the classifier takes each target for one of the others. A record is a number, or a row of numbers.
+    """Return whether the classifier takes each target for one of the others. A record is a number, or a row of them.
 
     >>> called_other(torch.tensor([0.8, 0.9, 0.9]), torch.tensor([0.1, 0.2, 0.2]), torch.tensor([0.0, 0.3, 1.0]))
     tensor([ True,  True, False])
@@ -56,7 +56,7 @@ def _scikit_learn(members: Tensor, others: Tensor, targets: Tensor) -> Tensor:
 
 
 def _merged(points: Tensor, grid: Tensor) -> tuple[Tensor, Tensor]:
-    """The points moved to the grid, each once, and how many are there.
+    """Move the points to the grid; return each once, and how many are there.
 
     >>> _merged(torch.tensor([[2.1], [5.0], [1.9]]), torch.tensor(1.0))
     (tensor([[2.],
@@ -67,7 +67,7 @@ def _merged(points: Tensor, grid: Tensor) -> tuple[Tensor, Tensor]:
 
 
 def _features(points: Tensor) -> Tensor | None:
-    """Rows whose inner products are the kernel's values, if a few hundred columns are enough (pivoted Cholesky).
+    """Return rows whose inner products are the kernel's values, if a few hundred columns suffice (pivoted Cholesky).
 
     >>> rows = _features(torch.tensor([[0.0], [1.0], [3.0]]).double())
     >>> (rows @ rows.T).round(decimals=4)  # e to minus the squared distances 0, 1, 4 and 9
@@ -95,7 +95,7 @@ def _features(points: Tensor) -> Tensor | None:
 
 
 def _direction(features: Tensor, side: Tensor, weight: Tensor) -> Tensor:
-    """The weights of the linear classifier: the least ½ |w|² + C Σ max(0, 1 − side · score)."""
+    """Return the weights of the linear classifier: the least ½ |w|² + C Σ max(0, 1 − side · score)."""
     rows = torch.cat([features, torch.full_like(side, 30.0)[:, None]], 1)  # the bias, at 1/900 of a weight's price
     found, scores = torch.zeros_like(rows[0]), torch.zeros_like(side)
     for bend in BENDS:
@@ -110,7 +110,7 @@ def _direction(features: Tensor, side: Tensor, weight: Tensor) -> Tensor:
 def _step(
     rows: Tensor, side: Tensor, price: Tensor, found: Tensor, scores: Tensor, bend: float
 ) -> tuple[Tensor, Tensor]:
-    """A step of Newton's method, cut short where the loss stops falling, and the change of the scores that it makes."""
+    """Return a step of Newton's method, cut short where the loss stops falling, and its change of the scores."""
 
     def pull(scores: Tensor) -> Tensor:
         return price * side * ((1 - side * scores) / bend + 0.5).clamp(0, 1)
@@ -124,7 +124,7 @@ def _step(
 
 
 def _part(slope: Callable[[float], float]) -> float:
-    """How much of a step to take, given the slope of the loss along it.
+    """Return how much of a step to take, given the slope of the loss along it.
 
     >>> _part(lambda part: 8 * part - 1), _part(lambda part: part - 9)
     (0.125, 1.0)
@@ -139,7 +139,7 @@ def _part(slope: Callable[[float], float]) -> float:
 
 
 def _bias(scores: Tensor, side: Tensor, weight: Tensor) -> Tensor:
-    """The bias at which as much weight pulls up as down or, where a whole range does, the middle of the range.
+    """Return the bias at which as much weight pulls up as down or, where a whole range does, the middle of the range.
 
     >>> _bias(torch.tensor([0.0, 0.0]), torch.tensor([1.0, -1.0]), torch.tensor([1.0, 1.0]))
     tensor(0.)

@@ -50,12 +50,12 @@ class Verdict:
     high: float | None = None
 
     def to_dict(self) -> dict[str, Any]:
-        """The verdict as plain values."""
+        """Return the verdict as plain values."""
         return {name: value for name, value in vars(self).items() if value is not None}
 
 
 def verdict(model: Evidence, references: Sequence[Evidence], kind: str) -> Verdict:
-    """What can be said about a model from its outputs on `forget`, on `others` (never seen, same labels) and the rest.
+    """Judge a model from its outputs on `forget`, on `others` (never seen, same labels) and on the rest.
 
     `references` are the same of models that saw none of these. The rest is `retain`, `unseen` and `test`; it is
     compared where all references have it, so those that saw only some of the retained records leave `retain` out.
@@ -74,7 +74,7 @@ def verdict(model: Evidence, references: Sequence[Evidence], kind: str) -> Verdi
 
 
 def _forgetting(model: Evidence, references: Sequence[Evidence], kind: str) -> Verdict:
-    """What can be said about a model that is not known to be damaged."""
+    """Judge what a model remembers, whether it is damaged or not."""
     if not len(model.get("others", ())):
         return Verdict(UNKNOWN, "there are no unseen records to compare the forgotten ones with.")
     if kind != "drawn" and not references:
@@ -116,7 +116,7 @@ def _finite(one: Evidence) -> bool:
 
 
 def _separation(model: Evidence, references: Sequence[Evidence]) -> tuple[float, float] | None:
-    """The AUC of forgotten against other records by how sure the model is of them, and its standard error by chance.
+    """Return the AUC of forgotten against other records by their scaled logits, and its standard error by chance.
 
     With references: by how much surer it is than they are, among records that they find equally hard (van Elteren).
     None where fewer than half of the forgotten records have their equals among the others.
@@ -146,13 +146,13 @@ def _separation(model: Evidence, references: Sequence[Evidence]) -> tuple[float,
 
 
 def _comparable(model: Evidence, references: Sequence[Evidence]) -> list[str]:
-    """The parts of the rest on which the model can be compared with the references."""
+    """List the parts of the rest on which the model can be compared with the references."""
     known = [part for part in _NAMES if len(model.get(part, ()))]
     return [part for part in known if references and all(part in one for one in references)]
 
 
 def _damage(model: Evidence, references: Sequence[Evidence]) -> str:
-    """Of which parts the model is right about fewer records than the references are, in words; empty if of none."""
+    """Say on which parts the model is right about fewer records than the references are; empty if on none."""
     found = []
     for part in _comparable(model, references):
         if _loss(model, references, part).mean() - _SEED > _DEVIATIONS * _uncertainty(model, references, part):
@@ -162,7 +162,7 @@ def _damage(model: Evidence, references: Sequence[Evidence]) -> str:
 
 
 def _uncertainty(model: Evidence, references: Sequence[Evidence], part: str) -> float:
-    """How well the loss is known: by the records, and by how far accuracies differ between seeds."""
+    """Return the standard error of the loss: by the records, and by how far accuracies differ between seeds."""
     accuracies = torch.stack([_right(one, part).mean() for one in references])
     usual = (accuracies.mean() * (1 - accuracies.mean()) / _SEEDS).item() ** 0.5
     seed = max(usual, accuracies.std().item()) if len(accuracies) > 1 else usual
@@ -170,19 +170,19 @@ def _uncertainty(model: Evidence, references: Sequence[Evidence], part: str) -> 
 
 
 def _guesses(model: Evidence) -> bool:
-    """Whether the model is hardly better, even on retained records, than the commonest label would be."""
+    """Return whether the model is hardly better, even on retained records, than the commonest label would be."""
     labels: Tensor = model["retain"].labels
     commonest = labels.bincount().max().item() / len(labels)
     return bool(_right(model, "retain").mean() < commonest + 0.1 * (1 - commonest))
 
 
 def _loss(model: Evidence, references: Sequence[Evidence], part: str) -> Tensor:
-    """For each record of the part, how much more often the references are right about it."""
+    """Return for each record of the part how much more often the references are right about it."""
     return _mean([_right(one, part) for one in references]) - _right(model, part)
 
 
 def _knowledge(model: Evidence, references: Sequence[Evidence], kind: str) -> str:
-    """Whether the model knows a class that it should not, or its features still hold what was forgotten."""
+    """Say whether the model knows a class that it should not, or its features still hold what was forgotten."""
     if kind == "classes":
         ours, theirs = _right(model, "forget"), _mean([_right(one, "forget") for one in references])
         # A model that gives the class's label to everything does not know the class.
@@ -206,12 +206,12 @@ def _knowledge(model: Evidence, references: Sequence[Evidence], kind: str) -> st
 
 
 def _shown(one: Evidence) -> tuple[Any, int]:
-    """How many records a probe was shown, and how many it scored."""
+    """Return how many records a probe was shown, and how many it scored."""
     return one.get("probe_shots"), len(one["probe"])
 
 
 def _blurted(model: Evidence) -> float:
-    """The share of unseen records to which the model gives the label of a forgotten class, and is wrong."""
+    """Return the share of unseen records to which the model gives the label of a forgotten class, and is wrong."""
     if "unseen" not in model:
         return 0.0
     said = model["unseen"].logits.argmax(1)
@@ -229,13 +229,13 @@ def _mean(several: Sequence[Tensor]) -> Tensor:
 
 
 def _deviation(values: Tensor) -> float:
-    """The standard error of the mean, at least that of one record that falls out."""
+    """Return the standard error of the mean, at least that of one record that falls out."""
     spread = values.std().item() / len(values) ** 0.5 if len(values) > 1 else 0.5
     return max(spread, 1 / len(values))
 
 
 def _exceeds(differences: Tensor, margin: float) -> bool:
-    """Whether the mean is above the margin by more than chance."""
+    """Return whether the mean is above the margin by more than chance."""
     return bool(differences.mean() - margin > _DEVIATIONS * _deviation(differences))
 
 

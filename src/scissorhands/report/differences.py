@@ -24,7 +24,7 @@ class Difference:
 
 
 def noise_gaps(retrained: list[Run]) -> list[float]:
-    """The gaps between the reference's runs that differ in nothing but the seed."""
+    """Return the gaps between the reference's runs that differ in nothing but the seed."""
     groups: dict[str, dict[int, Run]] = {}  # by the run's own seed: a retrained model does not depend on the original's
     for run in retrained:
         groups.setdefault(json.dumps(describe(run), sort_keys=True), {}).setdefault(run.record["seed"], run)
@@ -32,7 +32,7 @@ def noise_gaps(retrained: list[Run]) -> list[float]:
 
 
 def compare_methods(runs: Sequence[Run], reference: str | None, noise: list[float]) -> list[Difference]:
-    """The nearest method against each other one: the difference in Avg. Gap wherever both ran on the same case.
+    """Compare the nearest method with each other one: the difference in Avg. Gap wherever both ran on the same case.
 
     Two methods are apart if the interval excludes zero, and they differ by more than the noise floor. Where there are
     several forget sets or originals, the interval is the widest over runs, forget sets and originals. All intervals

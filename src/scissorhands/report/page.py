@@ -24,18 +24,18 @@ _BYTES = 32 << 20  # the most of a picture
 
 
 def publish(folder: Path, table: Table, shown: Sequence[Run], title: str) -> None:
-    """Writes table.json and report.html into a folder."""
+    """Write table.json and report.html into a folder."""
     write(folder / TABLE, json.dumps(table.to_dict(), indent=2) + "\n")
     write(folder / PAGE, page(table, shown, title))
 
 
 def write(path: Path, content: str) -> None:
-    """Writes a file once, by rename."""
+    """Write a file once, by rename."""
     on_rank_0(lambda: write_text(path, content))
 
 
 def gathered(folders: Iterable[Path]) -> list[Run]:
-    """The runs in these folders: each is a run, a bench or demo with its runs, or a folder that holds runs."""
+    """Read the runs in these folders: each is a run, a bench or demo with its runs, or a folder that holds runs."""
     return [runs.checked(one) for folder in folders for one in _expanded(folder)]
 
 
@@ -54,7 +54,7 @@ def _expanded(folder: Path) -> list[Path]:
 
 
 def page(table: Table, shown: Sequence[Run], title: str, pictures: bool = False) -> str:
-    """The page, as text; with `pictures` of records, too, where there are some."""
+    """Return the page as text; with `pictures` of records, too, where there are some."""
     environment = Environment(
         loader=PackageLoader("scissorhands.report", "."), autoescape=select_autoescape(["html"]), trim_blocks=True
     )
@@ -74,7 +74,7 @@ def page(table: Table, shown: Sequence[Run], title: str, pictures: bool = False)
 
 
 def _sheets(table: Table) -> dict[str, str]:
-    """What the first run of each row draws, where pipelines were judged."""
+    """Return what the first run of each row draws, where pipelines were judged."""
     found = {}
     for row in table.rows:
         for name in ("drawn", "after"):
@@ -84,7 +84,7 @@ def _sheets(table: Table) -> dict[str, str]:
 
 
 def _prompts(shown: Sequence[Run]) -> list[str]:
-    """What the rows of the grids were asked for, where they are the same in all runs."""
+    """Return the prompts of the rows of the grids, where they are the same in all runs."""
     known = {read_text(file, _BYTES) for run in shown if _own(file := run.folder / GRIDS / ROWS)}
     return known.pop().splitlines() if len(known) == 1 else []
 
@@ -96,7 +96,7 @@ _SHEETS = {
 
 
 def _pictures(run: Run, records: bool) -> dict[str, dict[str, str]]:
-    """The pictures in the run folder under what they show, as text that a page can hold; of records only if asked."""
+    """Return the pictures in the run folder under what they show, as Base64; of records only if asked."""
     found = {}
     for folder, shows in _SHEETS.items():
         if folder == PICTURES and not records:
@@ -108,7 +108,7 @@ def _pictures(run: Run, records: bool) -> dict[str, dict[str, str]]:
 
 
 def _picture(file: Path) -> str:
-    """A picture as text that a page can hold; none of what is no PNG of ours, since a link may lead to any file."""
+    """Return a picture as Base64; empty if it is not a PNG of ours, since a link may lead to any file."""
     if not _own(file) or file.stat().st_size > _BYTES:
         return ""
     content = read_bytes(file, _BYTES)
@@ -116,5 +116,5 @@ def _picture(file: Path) -> str:
 
 
 def _own(file: Path) -> bool:
-    """Whether it is a regular file that stands in the run folder itself, and is not linked from elsewhere."""
+    """Return whether it is a regular file in the run folder itself, and not linked from elsewhere."""
     return file.is_file() and not file.is_symlink() and not file.parent.is_symlink()

@@ -30,7 +30,7 @@ class Row:
     runs: Sequence[Run] = ()
 
     def cell(self, name: str) -> str:
-        """A number as a person reads it."""
+        """Format a number for a person."""
         if name in self.failed:
             reason = self.failed[name]
             return f"> {reason.split()[2]}" if reason.startswith("more than") else "failed"
@@ -41,13 +41,13 @@ class Row:
         return f"{mean:.{digits}f}" + ("" if std is None else f" ± {std:.{digits}f}")
 
     def verdict(self) -> str:
-        """The verdicts of the runs, with their number where not all are called so."""
+        """List the verdicts of the runs, with their number where not all are called so."""
         every = len(self.seeds)
         return ", ".join(call if n == every else f"{n} {call}" for call, n in self.verdicts.items()) or "–"
 
 
 def group_runs(runs: Sequence[Run]) -> list[list[Run]]:
-    """The runs that are averaged: alike in all but the seed, and not examined in different ways.
+    """Group the runs that are averaged: alike in all but the seed, and not examined in different ways.
 
     A run that was not examined, or less deeply, contradicts none that was.
     """
@@ -70,7 +70,7 @@ def group_runs(runs: Sequence[Run]) -> list[list[Run]]:
 
 
 def label_runs(firsts: list[Run], without: tuple[str, ...] = ()) -> list[str]:
-    """The methods' names, each with the settings in which it differs from another row of its name."""
+    """Return the methods' names, each with the settings in which it differs from another row of its name."""
     labels = []
     described = [
         {k: v for k, v in {**describe(run), **_examined(run)}.items() if not k.startswith(without or "\0")}
@@ -90,7 +90,7 @@ def label_runs(firsts: list[Run], without: tuple[str, ...] = ()) -> list[str]:
 
 
 def describe(run: Run) -> dict[str, Any]:
-    """All in which runs of one method may differ, but for the seed: only runs alike in it are averaged."""
+    """Return all in which runs of one method may differ, but for the seed: only runs alike in it are averaged."""
     model, divided = run.record["model"], run.record["split"]
     return {
         **run.settings,
@@ -102,7 +102,7 @@ def describe(run: Run) -> dict[str, Any]:
 
 
 def _examined(run: Run) -> dict[str, Any]:
-    """The settings of the evaluation that the run's numbers depend on."""
+    """Return the settings of the evaluation that the run's numbers depend on."""
     examined, scores = run.result.examined, run.result.scores
     behind = settings_behind([*scores.values, *scores.failed])
     found = {f"evaluation.{name}": x for name, x in examined.items() if name in behind and name != "training"}
@@ -112,13 +112,13 @@ def _examined(run: Run) -> dict[str, Any]:
 
 
 def seeds_of(run: Run) -> tuple[int, int]:
-    """The seed of the original's training, and of the run."""
+    """Return the seed of the original's training, and of the run."""
     own = int(run.record["seed"])
     return int(run.record.get("training_seed", own)), own
 
 
 def _seed(run: Run) -> int | str:
-    """The seed of the run; with the seed of the original's training before it, where that is another."""
+    """Return the seed of the run; with the seed of the original's training before it, where that is another."""
     first, own = seeds_of(run)
     return own if first == own else f"{first}/{own}"
 
@@ -145,13 +145,13 @@ def make_row(label: str, group: list[Run]) -> Row:
 
 
 def _calls(run: Run) -> list[str]:
-    """What a run is called: its verdict, and that it is damaged, however that was found."""
+    """Return what a run is called: its verdict, and that it is damaged, however that was found."""
     said = [run.result.scores.verdict.call] if run.result.scores.verdict else []
     return list(dict.fromkeys([*said, *([DAMAGED] if run.damage else [])]))
 
 
 def _summary(values: list[float]) -> dict[str, float | None]:
-    """Mean, and the sample's standard deviation where there is more than one value.
+    """Return the mean, and the sample's standard deviation where there is more than one value.
 
     >>> _summary([1.0, 3.0])
     {'mean': 2.0, 'std': 1.4142135623730951}

@@ -47,32 +47,32 @@ class Table:
     stale: list[str] = field(default_factory=list)
 
     def names(self, among: Sequence[str] = tuple(TITLES)) -> list[str]:
-        """The metrics that any row has, in the table's order."""
+        """List the metrics that any row has, in the table's order."""
         found = {name for row in self.rows for name in (*row.metrics, *row.failed)}
         return [name for name in among if name in found]
 
     def forgotten(self) -> list[str]:
-        """What the rows forgot, each once."""
+        """List what the rows forgot, each once."""
         return list(dict.fromkeys(row.forget for row in self.rows if row.forget))
 
     def noise_floor(self) -> float | None:
-        """The mean Avg. Gap between retrained models of different seeds."""
+        """Return the mean Avg. Gap between retrained models of different seeds."""
         return statistics.fmean(self.noise) if self.noise else None
 
     def nearest(self) -> str | None:
-        """The method with the lowest Avg. Gap, of those that are compared."""
+        """Return the method with the lowest Avg. Gap, of those that are compared."""
         return self.differences[0].method if self.differences else None
 
     def judged(self) -> bool:
-        """Whether any row has a verdict, or is damaged."""
+        """Return whether any row has a verdict, or is damaged."""
         return any(row.verdicts for row in self.rows)
 
     def damage(self) -> list[str]:
-        """What runs broke, in sentences."""
+        """Describe what runs broke, in sentences."""
         return [f"{row.method}, seed {seed}: {what}" for row in self.rows for seed, what in row.damaged.items()]
 
     def notes(self) -> list[str]:
-        """What the table says about chance, and about what is out of date, in sentences."""
+        """Describe in sentences what chance does, and what is out of date."""
         lines = [*self.stale]
         if (floor := self.noise_floor()) is not None:
             lines.append(f"Noise floor: two retrained models of different seeds have an Avg. Gap of {floor:.2f}.")
@@ -84,7 +84,7 @@ class Table:
         return lines
 
     def to_dict(self) -> dict[str, Any]:
-        """The table as plain values."""
+        """Return the table as plain values."""
         return {
             "reference": self.reference,
             "rows": [{name: value for name, value in vars(row).items() if name != "runs"} for row in self.rows],
@@ -95,7 +95,7 @@ class Table:
 
 
 def tabulate(runs: Sequence[Run]) -> Table:
-    """The table of these runs. Runs are averaged only if they forgot the same thing by the same method and settings."""
+    """Make the table of these runs; only runs that forgot the same by the same method and settings are averaged."""
     if not runs:
         raise RunError("there is no run to show.")
     groups = group_runs(runs)
@@ -109,7 +109,7 @@ def tabulate(runs: Sequence[Run]) -> Table:
 
 
 def _stale(runs: Sequence[Run]) -> list[str]:
-    """Which runs were compared with a reference that has been replaced, or examined again, since."""
+    """List the runs whose reference has been replaced, or examined again, since they were compared with it."""
     found = []
     for run in runs:
         reference = run.folder / run.result.reference

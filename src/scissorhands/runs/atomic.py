@@ -19,7 +19,7 @@ from .seals import SCORES, read_scores, require_record
 
 @contextmanager
 def writing(folder: Path, overwrite: bool, resume: bool = False, replaces: tuple[str, ...] = HOLDS) -> Iterator[Path]:
-    """A folder to write into, which takes the place of `folder` when the block ends, and vanishes when it fails.
+    """Give a folder to write into; it replaces `folder` when the block ends, and is removed when the block fails.
 
     It stays if it holds a checkpoint from which the work can go on. Only a folder is replaced that holds nothing but
     what `replaces` names, and is thus an earlier result of the same kind.
@@ -50,7 +50,7 @@ def writing(folder: Path, overwrite: bool, resume: bool = False, replaces: tuple
 
 
 def finish(folder: Path) -> bool:
-    """Puts a run into its place that was killed when only that was left to do; says whether there was one."""
+    """Rename a run into place that was killed when only that was left to do; return whether there was one."""
     work = unfinished(folder)
     if not (work / SCORES).is_file() or (work / BEGUN).exists():
         return False
@@ -59,7 +59,7 @@ def finish(folder: Path) -> bool:
 
 
 def _swap(work: Path, folder: Path) -> None:
-    """Renames the work into its place, without what only its making needed; what stood there is removed after that.
+    """Rename the work into its place, without its checkpoints; remove what stood there after that.
 
     Whenever it is killed, what is left can go on: from a checkpoint, from the beginning, or by `finish`.
     """
@@ -81,7 +81,7 @@ def _swap(work: Path, folder: Path) -> None:
 
 
 def _exit_code(error: BaseException) -> int:
-    """Above 128 where a signal ended it."""
+    """Return the exit code of an error; above 128 where a signal ended the process."""
     if isinstance(error, StoppedError):
         return error.exit_code
     if isinstance(error, SystemExit) and isinstance(error.code, int):
@@ -90,12 +90,12 @@ def _exit_code(error: BaseException) -> int:
 
 
 def _may_go_on(error: BaseException) -> bool:
-    """Whether what ended a run may not happen again: anything but a mistake in what was asked."""
+    """Return whether the error may not happen again: anything but a mistake in what was asked."""
     return isinstance(error, LostError | StoppedError) or not isinstance(error, ScissorhandsError)
 
 
 def _prepared(folder: Path, overwrite: bool, resume: bool, replaces: tuple[str, ...]) -> tuple[list[Path], int]:
-    """Makes the folder to write into, locked; returns the folders that were made above it, and the lock."""
+    """Make and lock the folder to write into; return the folders that were made above it, and the lock."""
     work = unfinished(folder)
     if len(os.fsencode(folder.name)) > 200:
         raise RunError(f"the name '{folder.name[:20]}…' is too long for a folder.")
@@ -121,7 +121,7 @@ def _prepared(folder: Path, overwrite: bool, resume: bool, replaces: tuple[str, 
 
 
 def _require_replaceable(folder: Path, overwrite: bool, replaces: tuple[str, ...]) -> None:
-    """Refuses to remove what is there, unless that is asked for and we wrote all of it."""
+    """Refuse to remove what is there, unless that is asked for and we wrote all of it."""
     if folder.is_symlink() or (folder.exists() and not folder.is_dir()):
         raise RunError(f"cannot write to {folder}: it is not a folder.")
     if folder.exists() and not overwrite:
@@ -137,7 +137,7 @@ def _require_replaceable(folder: Path, overwrite: bool, replaces: tuple[str, ...
 
 
 def _foreign(folder: Path) -> list[str]:
-    """What a folder holds that no run of ours wrote; all of it, if it is no run."""
+    """List what no run of ours wrote into a folder; all of it, if it is not a run."""
     try:
         require_record(read_toml(folder / "run.toml"), folder / "run.toml")
         known = {*read_scores(folder)["files"]} if (folder / SCORES).exists() else set()
@@ -153,7 +153,7 @@ def _clear(folder: Path, names: Iterable[str]) -> None:
 
 
 def _make_parents(parent: Path) -> list[Path]:
-    """Makes the missing folders above a run, and says which, the deepest first."""
+    """Make the missing folders above a run, and return them, the deepest first."""
     missing = [p for p in (parent, *parent.parents) if not p.exists()]
     try:
         parent.mkdir(parents=True, exist_ok=True)

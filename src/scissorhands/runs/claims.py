@@ -17,7 +17,7 @@ BENCH = (ABOUT, TABLE, PAGE, "seed-*", "original")  # all that the folder of a b
 
 @contextmanager
 def claiming(folder: Path, about: Mapping[str, Any]) -> Iterator[None]:
-    """Writes down by which recipe a folder is made; refuses the folder of another, whose table would be replaced.
+    """Note by which recipe a folder is made; refuse the folder of another, whose table would be replaced.
 
     What stands under `made` must stay as it is, and so must a method with its settings; `runs` may be added. If the
     block fails before anything else was written, nothing is left.
@@ -33,7 +33,7 @@ def claiming(folder: Path, about: Mapping[str, Any]) -> Iterator[None]:
 
 
 def _withdraw(folder: Path, made: list[Path]) -> None:
-    """Removes a note that nothing came of, and the folders that were made for it."""
+    """Remove a note that nothing came of, and the folders that were made for it."""
     with suppress(OSError):
         if os.listdir(folder) == [ABOUT]:
             (folder / ABOUT).unlink()
@@ -63,7 +63,7 @@ def _claim(folder: Path, about: dict[str, Any]) -> None:
 
 
 def claimed(folder: Path) -> dict[str, Any]:
-    """What is written down about the recipe of a folder."""
+    """Read the note about the recipe of a folder."""
     known = read_json(folder / ABOUT, dict)
     kinds = {"title": str, "made": dict, "methods": dict, "runs": list}
     if any(not isinstance(known.get(name), kind) for name, kind in kinds.items()):
@@ -72,7 +72,7 @@ def claimed(folder: Path) -> dict[str, Any]:
 
 
 def require_earlier(folder: Path, title: str) -> None:
-    """Refuses a folder that holds something else than an earlier result of the recipe with this title."""
+    """Refuse a folder that holds something else than an earlier result of the recipe with this title."""
     earlier = (folder / ABOUT).exists() and claimed(folder)["title"] == title
     if folder.is_dir() and any(folder.iterdir()) and not earlier:
         raise RunError(f"{folder} is not an earlier demo, so it is not replaced: choose another folder.")

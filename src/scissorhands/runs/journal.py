@@ -36,12 +36,12 @@ class Journal:
         self._log(event)
 
     def flush(self) -> None:
-        """Writes down what is still in memory."""
+        """Flush to disk (fsync)."""
         if self._file:
             self._file.flush()
             os.fsync(self._file.fileno())
 
     def close(self) -> None:
-        """Ends the file."""
+        """Close the file."""
         if self._file:
             self._file.close()

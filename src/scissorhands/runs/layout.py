@@ -23,10 +23,10 @@ HOLDS = (
 
 
 def is_run(folder: Path) -> bool:
-    """Whether the folder is a run's."""
+    """Return whether the folder is a run's."""
     return (folder / "run.toml").is_file()
 
 
 def from_there(path: str | Path, folder: Path) -> str:
-    """The way to a path from a run's folder, so that what is moved together stays together; a name stays a name."""
+    """Return a path relative to a run's folder, so that both can be moved together; a name stays a name."""
     return os.path.relpath(Path(path).resolve(), folder.resolve()) if Path(path).exists() else str(path)

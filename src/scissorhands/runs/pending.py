@@ -15,7 +15,7 @@ from .layout import BEGUN
 
 
 def unfinished(folder: Path) -> Path:
-    """Where a run is written until it is complete."""
+    """Return the folder in which a run is written until it is complete."""
     folder = Path(os.path.abspath(folder))
     if not folder.name:
         raise RunError(f"'{folder}' is no place for a run: name a folder.")
@@ -23,19 +23,19 @@ def unfinished(folder: Path) -> Path:
 
 
 def resumable(folder: Path) -> bool:
-    """Whether a run was begun there that can go on from a checkpoint."""
+    """Return whether an unfinished run can go on from a checkpoint."""
     found = (unfinished(folder) / CHECKPOINTS).glob(f"*/{ABOUT}")
     return any(about.parent.suffix != PART for about in found)
 
 
 def again(folder: Path) -> str:
-    """The command with which a run goes on."""
+    """Return the command that resumes a run."""
     path = os.path.relpath(folder) if folder.absolute().is_relative_to(Path.cwd()) else str(folder)
     return f"scissorhands {begun(unfinished(folder)).get('verb', 'scrub')} --resume {shlex.quote(path)}"
 
 
 def begin(work: Path, asked: Mapping[str, Any]) -> None:
-    """Writes down what was asked; refused if the run was begun with something else."""
+    """Write down what was asked; refuse a run that was begun with something else."""
     on_rank_0(lambda: _begin(work, asked))
 
 
@@ -51,7 +51,7 @@ def _begin(work: Path, asked: Mapping[str, Any]) -> None:
 
 
 def begun(work: Path) -> dict[str, Any]:
-    """What was asked of a run that is not finished; nothing if none was begun."""
+    """Read what was asked of an unfinished run; empty if none was begun."""
     if not work.is_dir():
         return {}
     if not (work / BEGUN).exists():

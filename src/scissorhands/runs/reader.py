@@ -16,7 +16,7 @@ from .seals import EVIDENCE, SCORES, read_scores, require_record, require_unchan
 
 
 def read(folder: Path) -> Run:
-    """The run in a folder."""
+    """Read the run in a folder."""
     if not folder.is_dir() and resumable(folder):
         raise RunError(f"{folder} is not finished. Go on with '{again(folder)}'.")
     if not folder.is_dir():
@@ -35,7 +35,7 @@ def read(folder: Path) -> Run:
 
 
 def scores_hash(folder: Path) -> str:
-    """A hash of what a run is worth by itself; comparing it with a reference, even with itself, does not change it."""
+    """Hash what a run is worth by itself; comparing it with a reference, even with itself, does not change that."""
     result = read(folder).result
     beside = {name for name, metric in METRICS.items() if "retrained" in metric.needs}
     values = {name: value for name, value in result.scores.values.items() if name not in beside}
@@ -44,7 +44,7 @@ def scores_hash(folder: Path) -> str:
 
 
 def read_evidence(folder: Path) -> dict[str, Any]:
-    """The evidence behind a run's scores; empty where none was kept. Refused where it was edited."""
+    """Read the evidence behind a run's scores; empty where none was kept. Refuse it where it was edited."""
     path = folder / EVIDENCE
     if not path.exists():
         return {}
@@ -58,7 +58,7 @@ def read_evidence(folder: Path) -> dict[str, Any]:
 
 
 def with_reference(run: Run) -> dict[str, Any]:
-    """The evidence behind a run's scores, with that of the retrained model where it was compared with one."""
+    """Read the evidence behind a run's scores, with that of the retrained model that it was compared with."""
     evidence, there = read_evidence(run.folder), run.folder / run.result.reference
     if evidence and run.result.reference and not own_reference(run) and (retrained := read_evidence(there)):
         evidence["retrained"] = retrained
@@ -70,7 +70,7 @@ def own_reference(run: Run) -> bool:
 
 
 def reference_unchanged(run: Run) -> bool:
-    """Whether the reference is as it was when the run was compared with it."""
+    """Return whether the reference is as it was when the run was compared with it."""
     there = run.folder / run.result.reference
     try:
         return is_run(there) and scores_hash(there) == run.result.reference_hash

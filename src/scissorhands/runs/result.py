@@ -29,7 +29,7 @@ class Result:
     reference_hash: str = ""
 
     def values(self) -> dict[str, float]:
-        """All numbers by name, as tables show them."""
+        """Return all numbers by name, as tables show them."""
         stored: dict[str, float] = self.scores.to_dict()["values"]
         if self.memory_mib is not None:
             stored["memory_mib"] = self.memory_mib
@@ -40,7 +40,7 @@ class Result:
         return stored
 
     def to_dict(self) -> dict[str, Any]:
-        """The result as plain values; `rte` and `avg_gap` are there for reading, and are computed again when read."""
+        """Return plain values; `rte` and `avg_gap` are there for reading, and are computed again when read."""
         return {
             **self.scores.to_dict(),
             "values": self.values(),
@@ -54,7 +54,7 @@ class Result:
 
     @classmethod
     def from_dict(cls, stored: Mapping[str, Any]) -> "Result":
-        """The result from plain values."""
+        """Read the result from plain values."""
         values = dict(stored["values"])
         memory = values.pop("memory_mib", None)
         for derived in ("rte", "tuning"):
@@ -74,21 +74,21 @@ class Run:
 
     @property
     def method(self) -> str:
-        """The name of the method that made it."""
+        """Return the name of the method that made it."""
         return str(self.record["method"]["name"])
 
     @property
     def settings(self) -> dict[str, Any]:
-        """The method's settings."""
+        """Return the method's settings."""
         return {name: value for name, value in self.record["method"].items() if name != "name"}
 
     @property
     def damage(self) -> str:
-        """What the method broke, in words; empty if nothing."""
+        """Return what the method broke, in words; empty if nothing."""
         return str(self.record.get("damage", ""))
 
     def ids(self, name: str) -> list[int]:
-        """The record numbers that it forgot (`forget`), or that were forgotten earlier (`before`)."""
+        """Read the numbers of the records that it forgot (`forget`), or that were forgotten earlier (`before`)."""
         path = self.folder / f"{name}.txt"
         try:
             return [int(line) for line in read_text(path).split()] if path.exists() else []
@@ -96,5 +96,5 @@ class Run:
             raise ReadError(f"{path} cannot be read: {error}.") from None
 
     def require_model(self) -> None:
-        """Refuses a model that was changed after the run was written."""
+        """Refuse a model that was changed after the run was written."""
         require_same_model(self.folder, read_scores(self.folder))

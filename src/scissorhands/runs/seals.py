@@ -138,7 +138,7 @@ def tensors_seal(tensors: Mapping[str, Tensor]) -> str:
 
 
 def file_hash(path: Path) -> str:
-    """The size of a regular file, and its hash."""
+    """Return the size of a regular file, and its hash."""
     require_regular(path)
     with path.open("rb") as file:
         return f"{path.stat().st_size} {hashlib.file_digest(file, 'sha256').hexdigest()}"

@@ -16,7 +16,7 @@ from .seals import EVIDENCE, SCORES, sealed, tensors_seal
 
 
 def write_record(work: Path, record: Mapping[str, Any], ids: Mapping[str, list[int]]) -> None:
-    """Writes run.toml and, for their owner alone, each list of record numbers that is not empty."""
+    """Write run.toml and, for their owner alone, each list of record numbers that is not empty."""
     on_rank_0(lambda: write_text(work / "run.toml", to_toml(record)))
     for name, numbers in ids.items():
         if numbers:
@@ -25,7 +25,7 @@ def write_record(work: Path, record: Mapping[str, Any], ids: Mapping[str, list[i
 
 
 def write_result(folder: Path, result: Result) -> None:
-    """Writes scores.json, with the seal of the run."""
+    """Write scores.json, with the seal of the run."""
 
     def write() -> None:
         write_text(folder / SCORES, json.dumps(sealed(result.to_dict(), folder), indent=2) + "\n")
@@ -34,7 +34,7 @@ def write_result(folder: Path, result: Result) -> None:
 
 
 def write_evidence(folder: Path, evidence: Evidence) -> None:
-    """Writes evidence.safetensors, with its seal, for its owner alone."""
+    """Write evidence.safetensors, with its seal, for its owner alone."""
     tensors = to_tensors(evidence)
     seal = {"seal": tensors_seal(tensors)}
     on_rank_0(lambda: write_tensors(folder / EVIDENCE, tensors, private=True, metadata=seal))
