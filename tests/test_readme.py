@@ -2,11 +2,8 @@
 
 import copy
 import json
-import os
 import re
 import shlex
-import subprocess
-import sys
 import warnings
 from pathlib import Path
 from typing import Any
@@ -17,6 +14,7 @@ from PIL import Image
 
 import scissorhands as sh
 from helpers import newcomer, tinysd
+from helpers.nursery import Nursery
 from scissorhands.evaluation.evaluate import accuracies
 
 ROOT = Path(__file__).parents[1]
@@ -42,19 +40,12 @@ def test_the_python_works_as_printed_and_leaves_the_model_usable() -> None:
     assert all(before[name] > 95 and before[name] - after[name] < 5 for name in parts), (before, after)
 
 
-def test_the_shell_works_as_printed(tmp_path: Path) -> None:
+def test_the_shell_works_as_printed(nursery: Nursery, tmp_path: Path) -> None:
     for line in "".join(blocks("sh")).splitlines():
         program, *arguments = shlex.split(line, comments=True)
         assert program == "scissorhands"
-        done = subprocess.run(
-            [sys.executable, "-m", "scissorhands", *arguments],
-            cwd=tmp_path,
-            env={**os.environ, "SCISSORHANDS_CACHE": str(tmp_path / "cache")},
-            capture_output=True,
-            text=True,
-            check=False,
-        )
-        assert done.returncode == 0, done.stderr  # 3 would mean that a model was damaged
+        done = nursery.run(shlex.join(arguments), tmp_path, SCISSORHANDS_CACHE=str(tmp_path / "cache"))
+        assert done.code == 0, done.err  # 3 would mean that a model was damaged
     scores = sh.Scores.from_dict(json.loads((tmp_path / "runs/scrubbed/scores.json").read_text()))
     assert scores.avg_gap < 5
     assert (tmp_path / "report.html").is_file()
@@ -66,20 +57,18 @@ def test_the_file_map_is_complete() -> None:
 
 
 @pytest.mark.parametrize("example", ["forget_a_class", "write_a_method"])
-def test_the_examples_run(example: str) -> None:
-    script = ROOT / "examples" / f"{example}.py"
-    done = subprocess.run([sys.executable, str(script)], capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stderr
-    assert "forget" in done.stdout
+def test_the_examples_run(example: str, nursery: Nursery) -> None:
+    done = nursery.script(ROOT / "examples" / f"{example}.py")
+    assert done.code == 0, done.err
+    assert "forget" in done.out
 
 
-def test_the_example_of_a_pipeline_runs(tmp_path: Path) -> None:
+def test_the_example_of_a_pipeline_runs(nursery: Nursery, tmp_path: Path) -> None:
+    words = (str(tinysd.source(tmp_path)), "three", "a four", "out")
     script = ROOT / "examples" / "erase_a_concept.py"
-    command = [str(script), str(tinysd.source(tmp_path)), "three", "a four", "out"]
-    environment = os.environ | {"SCISSORHANDS_CACHE": str(tmp_path / "cache")}
-    done = subprocess.run([sys.executable, *command], cwd=tmp_path, env=environment, capture_output=True, text=True)
-    assert done.returncode == 0, done.stderr
-    assert "loss on what to forget" in done.stdout
+    done = nursery.script(script, *words, cwd=tmp_path, SCISSORHANDS_CACHE=str(tmp_path / "cache"))
+    assert done.code == 0, done.err
+    assert "loss on what to forget" in done.out
     for name in ("before", "after"):
         with Image.open(tmp_path / "out" / f"{name}.png") as picture:
             assert picture.width > picture.height > 100  # two rows of four
