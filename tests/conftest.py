@@ -1,6 +1,7 @@
 """Small things that many tests share: one MLP, one convolutional net with batch norm, a few records."""
 
-from collections.abc import Callable
+import os
+from collections.abc import Callable, Iterator
 
 import pytest
 import torch
@@ -8,8 +9,11 @@ from torch import Tensor, nn
 from torch.utils.data import TensorDataset
 
 import scissorhands as sh
+from helpers.nursery import Nursery
 
-torch.set_num_threads(1)  # the networks are tiny, and threads that wait for another job cost more than they bring
+# The networks are tiny, and threads that wait for another job cost far more than they bring; so, too, in processes.
+torch.set_num_threads(1)
+os.environ["OMP_NUM_THREADS"] = "1"
 
 
 # Folders and files whose tests take more than a few seconds together: real processes, trainings, whole commands.
@@ -25,6 +29,14 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         if SLOW & {*item.path.parts}:
             item.add_marker(pytest.mark.slow)
+
+
+@pytest.fixture(scope="session")
+def nursery(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Nursery]:
+    """What starts processes that cost little."""
+    nursery = Nursery(tmp_path_factory.mktemp("nursery"))
+    yield nursery
+    nursery.close()
 
 
 def _mlp() -> nn.Module:

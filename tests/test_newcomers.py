@@ -163,14 +163,10 @@ def test_a_scrub_that_damages_says_so_on_every_surface(trained: Path, tmp_path: 
     assert "accuracy on the retained data fell from 9" in (tmp_path / "report.html").read_text()
 
 
-def test_a_damaging_scrub_that_is_resumed_says_so_too(trained: Path, tmp_path: Path) -> None:
-    nursery = Nursery(tmp_path / "nursery")
-    try:
-        wreck = f"scrub {trained} --forget random:10% {WRECK} --checkpoint 0 -o out"
-        assert nursery.run(wreck, tmp_path, Fault("save", 3, "kill")).code == -signal.SIGKILL
-        resumed = nursery.run("scrub --resume out", tmp_path)
-    finally:
-        nursery.close()
+def test_a_damaging_scrub_that_is_resumed_says_so_too(nursery: Nursery, trained: Path, tmp_path: Path) -> None:
+    wreck = f"scrub {trained} --forget random:10% {WRECK} --checkpoint 0 -o out"
+    assert nursery.run(wreck, tmp_path, Fault("save", 3, "kill")).code == -signal.SIGKILL
+    resumed = nursery.run("scrub --resume out", tmp_path)
     assert resumed.code == 3
     assert resumed.err.startswith("warning: accuracy on the retained data fell from 9")
     assert runs.read(tmp_path / "out").damage

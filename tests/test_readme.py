@@ -1,9 +1,6 @@
 """What the README and docs/evaluation.md print runs as printed, and so do the examples."""
 
-import os
 import re
-import subprocess
-import sys
 import warnings
 from pathlib import Path
 from typing import Any
@@ -15,6 +12,7 @@ from PIL import Image
 import scissorhands as sh
 from helpers import newcomer, tinysd
 from helpers.commands import cli
+from helpers.nursery import Nursery
 from scissorhands import runs
 from scissorhands.evaluation.evaluate import accuracies
 
@@ -57,20 +55,18 @@ def test_the_shell_works_as_printed(tmp_path: Path, monkeypatch: pytest.MonkeyPa
 
 
 @pytest.mark.parametrize(("example", "says"), [("forget_a_class", "forget"), ("write_a_method", "Noise")])
-def test_the_examples_run(example: str, says: str) -> None:
-    script = ROOT / "examples" / f"{example}.py"
-    done = subprocess.run([sys.executable, str(script)], capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stderr
-    assert says in done.stdout
+def test_the_examples_run(example: str, says: str, nursery: Nursery) -> None:
+    done = nursery.script(ROOT / "examples" / f"{example}.py")
+    assert done.code == 0, done.err
+    assert says in done.out
 
 
-def test_the_example_of_a_pipeline_runs(tmp_path: Path) -> None:
+def test_the_example_of_a_pipeline_runs(nursery: Nursery, tmp_path: Path) -> None:
+    words = (str(tinysd.source(tmp_path)), "three", "a four", "out")
     script = ROOT / "examples" / "erase_a_concept.py"
-    command = [str(script), str(tinysd.source(tmp_path)), "three", "a four", "out"]
-    environment = os.environ | {"SCISSORHANDS_CACHE": str(tmp_path / "cache")}
-    done = subprocess.run([sys.executable, *command], cwd=tmp_path, env=environment, capture_output=True, text=True)
-    assert done.returncode == 0, done.stderr
-    assert "loss on what to forget" in done.stdout
+    done = nursery.script(script, *words, cwd=tmp_path, SCISSORHANDS_CACHE=str(tmp_path / "cache"))
+    assert done.code == 0, done.err
+    assert "loss on what to forget" in done.out
     for name in ("before", "after"):
         with Image.open(tmp_path / "out" / f"{name}.png") as picture:
             assert picture.width > picture.height > 100  # two rows of four

@@ -1,19 +1,27 @@
 """The demonstration with a pipeline that is hardly trained: it shows that all parts fit, not that they do well."""
 
 import json
+from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 
 import pytest
+import torch
 
 from helpers.commands import cli, done
 from scissorhands import runs
 from scissorhands.bench import diffusion_demo as demo
+from scissorhands.data.records import Stored
 from scissorhands.runs.diffusion.drawing import Drawing
 from scissorhands.tasks.diffusion import small
 from scissorhands.tasks.diffusion.small_parts import PROMPTS, Plan
 
 QUICK = {"scissorhands": {"epochs": 1, "batch_size": 512, "trim": 0.01, "project": [True, False]}}
+
+
+def few(records: Stored, folder: Path, exported: Callable[[Stored, Path], Path] = demo.exported) -> Path:
+    """The first of the pictures as a folder."""
+    return exported(Stored(*records.fetch(torch.arange(200)), classes=records.classes), folder)
 
 
 @pytest.fixture(scope="module")
@@ -24,6 +32,7 @@ def shown(tmp_path_factory: pytest.TempPathFactory) -> Path:
         tiny = partial(Plan, vae=(8, 8), unet=(16, 16), text=16, vae_epochs=1, unet_epochs=1, batch_size=256)
         patch.setattr(small, "Plan", tiny)
         patch.setattr(demo, "METHODS", QUICK)
+        patch.setattr(demo, "exported", few)
         patch.setattr(demo, "SEEDS", (0, 1))
         patch.setattr(demo, "PER_PROMPT", 15)
         patch.setattr(demo, "DRAWING", Drawing(steps=1, batch_size=150))

@@ -26,6 +26,7 @@ from transformers import (
 from helpers import hazards, many, pieces
 from helpers.commands import done
 from helpers.many import CASES, TRIMS, Ended, Outcome, torchrun
+from helpers.nursery import Nursery
 from scissorhands import distributed, runs
 from scissorhands.methods import METHODS
 from scissorhands.methods.reinit import INITS
@@ -58,23 +59,23 @@ def prepared(folder: Path) -> Path:
     return folder
 
 
-def worked(folder: Path, processes: int, *names: str) -> Path:
+def worked(nursery: Nursery, folder: Path, processes: int, *names: str) -> Path:
     """The folder, after so many processes did their work."""
-    ended = torchrun(processes, many.HERE / "worker.py", prepared(folder), *names)
+    ended = nursery.torchrun(processes, many.HERE / "worker.py", prepared(folder), *names)
     assert ended.code == 0, ended.err[-3000:]
     return folder
 
 
 @pytest.fixture(scope="module")
-def two(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def two(nursery: Nursery, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """What two processes made of all cases and checks."""
-    return worked(tmp_path_factory.mktemp("two"), 2)
+    return worked(nursery, tmp_path_factory.mktemp("two"), 2)
 
 
 @pytest.fixture(scope="module")
-def three(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def three(nursery: Nursery, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """What three processes made of some cases and of all checks."""
-    return worked(tmp_path_factory.mktemp("three"), 3, *OF_THREE)
+    return worked(nursery, tmp_path_factory.mktemp("three"), 3, *OF_THREE)
 
 
 @cache
@@ -231,7 +232,7 @@ Answers = dict[str, list[list[Any]]]
 
 
 @pytest.fixture(scope="module")
-def answers(original: Path) -> Answers:
+def answers(nursery: Nursery, original: Path) -> Answers:
     """What two processes answered to commands: for each and each process the exit code, the output and the errors."""
     there = original
     commands = {
@@ -253,9 +254,8 @@ def answers(original: Path) -> Answers:
     }
     file = there / "commands.json"
     file.write_text(json.dumps(list(commands.values())))
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("PYTHONPATH", os.pathsep.join([str(EXAMPLES), os.environ.get("PYTHONPATH", "")]))
-        ended = torchrun(2, many.HERE / "commands_worker.py", file, SCISSORHANDS_CACHE=str(there / "cache"))
+    own = {"PYTHONPATH": str(EXAMPLES), "SCISSORHANDS_CACHE": str(there / "cache")}
+    ended = nursery.torchrun(2, many.HERE / "commands_worker.py", file, **own)
     assert ended.code == 0, ended.err[-3000:]
     found = json.loads((there / "commands.answers.json").read_text())
     return dict(zip(commands, found, strict=True))
@@ -398,28 +398,28 @@ def busy() -> Iterator[None]:
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="threads are slowed down by Linux's own means")
-def test_a_job_ends_well_though_threads_of_its_process_group_linger() -> None:
+def test_a_job_ends_well_though_threads_of_its_process_group_linger(nursery: Nursery) -> None:
     with busy():
-        ended = torchrun(2, many.HERE / "lingers.py")
+        ended = nursery.torchrun(2, many.HERE / "lingers.py")
     assert ended.code == 0, ended.err
     assert "terminate" not in ended.err
 
 
-def test_a_command_ends_without_taking_python_apart(original: Path) -> None:
+def test_a_command_ends_without_taking_python_apart(nursery: Nursery, tmp_path: Path) -> None:
     code = "import atexit, runpy; atexit.register(print, 'taken apart'); runpy.run_module('scissorhands')"
-    (original / "command.py").write_text(code)
-    ended = torchrun(2, original / "command.py", "methods")
+    (tmp_path / "command.py").write_text(code)
+    ended = nursery.torchrun(2, tmp_path / "command.py", "methods")
     assert ended.code == 0, ended.err
     assert "scissorhands" in ended.out
     assert "taken apart" not in ended.out
 
 
 @pytest.fixture(scope="module")
-def after(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def after(nursery: Nursery, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """How two processes went through what may set them against each other."""
     folder = tmp_path_factory.mktemp("hazards")
     for name in hazards.HAZARDS:
-        torchrun(2, hazards.__file__, folder, name, SCISSORHANDS_TIMEOUT="20")
+        nursery.torchrun(2, hazards.__file__, folder, name, SCISSORHANDS_TIMEOUT="20")
     return folder
 
 

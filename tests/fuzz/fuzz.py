@@ -321,6 +321,7 @@ def _import_all() -> None:
         import datasets  # noqa: F401
         import sklearn.linear_model  # noqa: F401
         import torch
+        import torch._dynamo  # which PyTorch imports at the first step of an optimizer
         import transformers
         from diffusers import AutoencoderKL, UNet2DConditionModel  # noqa: F401
         from transformers import CLIPTextModel, CLIPTokenizer, ViTForImageClassification  # noqa: F401

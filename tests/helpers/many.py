@@ -176,10 +176,10 @@ def _quick(name: str, **changes: Any) -> sh.Method:
 def _cases() -> dict[str, Case]:
     found: dict[str, Case] = {}
     for name in METHODS:
-        for model in ("mlp", "tied", "frozen", "narrow"):
-            found[f"{name} on {model}"] = Case(model, _quick(name))
-        found[f"{name} augmented"] = Case("convnet", _quick(name), "augmented")
         small: dict[str, Any] = {} if name == "influence" else {"epochs": 1}
+        for model in ("mlp", "tied", "frozen", "narrow"):
+            found[f"{name} on {model}"] = Case(model, _quick(name, **small))
+        found[f"{name} augmented"] = Case("convnet", _quick(name), "augmented")
         for few in ("one to forget", "one to retain"):
             found[f"{name} with {few}"] = Case("convnet", _quick(name, **small), few)
         found[f"{name} in small batches"] = Case("convnet", _quick(name, batch_size=2, **small), "few")

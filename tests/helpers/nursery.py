@@ -1,26 +1,30 @@
-"""Real processes of the command line that cost little: each is a fork of one that has imported everything and waits.
+"""Real processes that cost little: each is a fork of one that has imported everything and waits.
 
-Run as a script this is the one that waits; `Nursery` starts it and talks to it. A child may carry a fault: something
-that happens to it from inside at the n-th call of a function, where no signal from outside would find the moment.
+Run as a script this is the one that waits; `Nursery` starts it and talks to it. A child runs a command or a script,
+alone or as one of many with the environment that torchrun would give it. It may carry a fault: something that happens
+to it from inside at the n-th call of a function, where no signal from outside would find the moment.
 """
 
 import importlib
 import json
 import os
 import random
+import runpy
 import shlex
 import signal
+import socket
 import subprocess
 import sys
 import time
 import traceback
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, NoReturn
 
 from safetensors import SafetensorError
 
+TESTS = Path(__file__).parents[1]
 # What can be made to go wrong, and the object and attribute to do it at.
 PLACES = {
     "step": ("scissorhands.distributed.checkpoint:Progress", "tick"),
@@ -31,7 +35,7 @@ PLACES = {
     "rename": ("pathlib:Path", "rename"),
     "rmtree": ("shutil", "rmtree"),
     "examine": ("scissorhands.runs.jobs", "examine"),
-    "weights": ("scissorhands.tasks.classification.models", "write"),
+    "weights": ("scissorhands.tasks.classification.models", "save_weights"),
 }
 
 
@@ -85,6 +89,16 @@ class Child:
         return Finished(code, (self.files / "out").read_text(), (self.files / "err").read_text())
 
 
+def _ranks(processes: int) -> list[dict[str, str]]:
+    """What torchrun puts into the environment of each of its processes."""
+    with socket.socket() as free:
+        free.bind(("localhost", 0))
+        port = free.getsockname()[1]
+    group = {"TORCHELASTIC_RUN_ID": "tests", "MASTER_ADDR": "localhost", "MASTER_PORT": str(port)}
+    group |= {"WORLD_SIZE": str(processes), "LOCAL_WORLD_SIZE": str(processes), "SCISSORHANDS_TIMEOUT": "60"}
+    return [{**group, "RANK": str(rank), "LOCAL_RANK": str(rank)} for rank in range(processes)]
+
+
 class Nursery:
     """Starts commands as processes."""
 
@@ -103,17 +117,40 @@ class Nursery:
         self._process.stdin.flush()
         return json.loads(self._process.stdout.readline())
 
-    def start(self, command: str, cwd: Path, fault: Fault | None = None) -> Child:
-        """Starts the command in the folder."""
+    def start(self, command: str, cwd: Path, fault: Fault | None = None, /, **environment: str) -> Child:
+        """Start the command in the folder."""
+        return self._fork(words=shlex.split(command), cwd=str(cwd), fault=fault, environment=environment)
+
+    def run(self, command: str, cwd: Path, fault: Fault | None = None, /, **environment: str) -> Finished:
+        """Run the command in the folder to its end."""
+        return self.start(command, cwd, fault, **environment).wait(300)
+
+    def script(self, path: str | Path, *arguments: str | Path, cwd: Path = TESTS, **environment: str) -> Finished:
+        """Run a script of Python to its end."""
+        return self._script(path, arguments, cwd, environment).wait(300)
+
+    def torchrun(self, processes: int, path: str | Path, *arguments: str | Path, **environment: str) -> Finished:
+        """Run a script in that many processes, as torchrun does, but without the agent that watches over them."""
+        children = [self._script(path, arguments, TESTS, own | environment) for own in _ranks(processes)]
+        ended = [child.wait(300) for child in children]
+        worst = max(ended, key=lambda one: abs(one.code))
+        return Finished(worst.code, "".join(one.out for one in ended), "".join(one.err for one in ended))
+
+    def launch(self, processes: int, command: str, cwd: Path) -> list[Child]:
+        """Start the command in that many processes, as torchrun does."""
+        return [self.start(command, cwd, **own) for own in _ranks(processes)]
+
+    def _script(
+        self, path: str | Path, arguments: Sequence[str | Path], cwd: Path, environment: Mapping[str, str]
+    ) -> Child:
+        words = [str(path), *map(str, arguments)]
+        return self._fork(script=words, cwd=str(cwd), fault=None, environment=environment)
+
+    def _fork(self, **asked: Any) -> Child:
         self._count += 1
         files = self._folder / str(self._count)
         files.mkdir(parents=True)
-        asked = {"words": shlex.split(command), "cwd": str(cwd), "files": str(files), "fault": fault}
-        return Child(self, self.ask(asked), files)
-
-    def run(self, command: str, cwd: Path, fault: Fault | None = None) -> Finished:
-        """Runs the command in the folder to its end."""
-        return self.start(command, cwd, fault).wait()
+        return Child(self, self.ask({**asked, "files": str(files)}), files)
 
     def close(self) -> None:
         """Ends the one that waits."""
@@ -178,15 +215,20 @@ def _break(fault: Fault) -> None:
     setattr(owner, attribute, broken)
 
 
-def _live(asked: Mapping[str, Any]) -> None:
-    """What a child does: the command, then nothing."""
-    from scissorhands.cli import main
-
+def _settle(asked: Mapping[str, Any]) -> None:
+    """Give a child its folder, its files and its environment."""
     os.chdir(asked["cwd"])
+    os.environ.update(asked["environment"])
     for number, name in ((1, "out"), (2, "err")):
         os.dup2(os.open(Path(asked["files"]) / name, os.O_WRONLY | os.O_CREAT), number)
     os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
     signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
+def _command(asked: Mapping[str, Any]) -> NoReturn:
+    """Run the command, then nothing more."""
+    from scissorhands.cli import main
+
     sys.argv = ["scissorhands", *asked["words"]]
     code = 1
     try:
@@ -204,23 +246,38 @@ def _live(asked: Mapping[str, Any]) -> None:
         os._exit(code)
 
 
-def _serve() -> None:
-    """Waits for questions: without words it is only whether all is imported; with them, a child to start."""
+def _script(asked: Mapping[str, Any]) -> None:
+    """Run the script as Python does, which then ends by itself."""
+    sys.argv = asked["script"]
+    given = os.environ.get("PYTHONPATH", "").split(os.pathsep)
+    sys.path[:] = [str(Path(sys.argv[0]).parent), str(TESTS), *filter(None, given), *sys.path[1:]]
+    runpy.run_path(sys.argv[0], run_name="__main__")
+
+
+def _import_all() -> None:
+    """Import what commands need, and what PyTorch would import at the first step of an optimizer."""
     import sklearn.datasets
+    import torch._dynamo
 
     import scissorhands.cli
 
     assert scissorhands.cli
     assert sklearn.datasets
+    assert torch._dynamo
+
+
+def _serve() -> Mapping[str, Any] | None:
+    """Wait for questions, and return in a child what it is to do; an empty one is answered once all is imported."""
+    _import_all()
     answers = os.fdopen(os.dup(1), "w")
     ended: dict[int, int] = {}
     for line in sys.stdin:
-        asked = json.loads(line)
+        asked: dict[str, Any] = json.loads(line)
         answer: int | None = None
-        if "words" in asked:
+        if "files" in asked:
             answer = os.fork()
             if answer == 0:
-                _live(asked)
+                return asked
         elif "poll" in asked:
             if asked["poll"] not in ended:
                 pid, status = os.waitpid(asked["poll"], os.WNOHANG)
@@ -228,6 +285,7 @@ def _serve() -> None:
             answer = ended.get(asked["poll"])
         answers.write(json.dumps(answer) + "\n")
         answers.flush()
+    return None
 
 
 def moments(seed: int, count: int) -> list[Fault | float]:
@@ -242,5 +300,6 @@ def moments(seed: int, count: int) -> list[Fault | float]:
     return drawn
 
 
-if __name__ == "__main__":
-    _serve()
+if __name__ == "__main__" and (asked := _serve()):
+    _settle(asked)
+    _command(asked) if "words" in asked else _script(asked)

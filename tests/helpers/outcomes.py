@@ -4,22 +4,19 @@ import traceback
 from collections.abc import Callable, Iterable
 from dataclasses import replace
 from pathlib import Path
+from unittest.mock import patch
 
 import torch.distributed as dist
 
 from helpers import many
 from helpers.many import Outcome
-from scissorhands.distributed import batchnorm as norms
 from scissorhands.distributed import rank
 
 
 def unsynchronized() -> Outcome:
     """Fine-tuning with the batch norm of each process by itself."""
-    proper, norms.normalize_over_all = norms.normalize_over_all, lambda model: None
-    try:
+    with patch("scissorhands.distributed.sharding.normalize_over_all", lambda model: None):
         return many.carried_out(many.CASES["finetune on convnet"])
-    finally:
-        norms.normalize_over_all = proper
 
 
 def shuffled_apart() -> Outcome:

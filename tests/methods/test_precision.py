@@ -1,9 +1,6 @@
 """Mixed precision: layers compute in bfloat16, while weights, answers and scores are in full."""
 
 import copy
-import os
-import subprocess
-import sys
 import tomllib
 from pathlib import Path
 from typing import Any
@@ -12,13 +9,14 @@ import pytest
 import torch
 from torch import Tensor, nn
 
+from helpers.nursery import Nursery
 from scissorhands import runs
 from scissorhands.errors import SettingError
 from scissorhands.methods.precision import computing_in
 from scissorhands.runs.jobs import Place
 
 # Some processors promise bfloat16 instructions that they do not have; this keeps oneDNN to those that they do have.
-SAFE = os.environ | {"ONEDNN_MAX_CPU_ISA": "AVX512_CORE_BF16", "OMP_NUM_THREADS": "1"}
+SAFE = {"ONEDNN_MAX_CPU_ISA": "AVX512_CORE_BF16"}
 
 
 class Spy(nn.Module):
@@ -75,25 +73,21 @@ def test_an_unknown_precision_is_refused(tmp_path: Path) -> None:
         Place(tmp_path / "run", precision="bfloat")
 
 
-def command(folder: Path, *words: str) -> None:
-    """The command line in a process of its own."""
-    done = subprocess.run(
-        [sys.executable, "-m", "scissorhands", *words], cwd=folder, env=SAFE, capture_output=True, text=True
-    )
-    assert done.returncode == 0, done.stderr
+def test_a_model_trains_and_forgets_in_half_precision(nursery: Nursery, tmp_path: Path) -> None:
+    def command(words: str) -> None:
+        done = nursery.run(words, tmp_path, **SAFE)
+        assert done.code == 0, done.err
 
-
-def test_a_model_trains_and_forgets_in_half_precision(tmp_path: Path) -> None:
-    small = ["--set", "epochs=3", "--set", "lr=0.05", "--set", "batch_size=64"]
-    command(tmp_path, "train", "--model", "small", *small, "--precision", "bfloat16", "-o", "half")
-    command(tmp_path, "train", "--model", "small", *small, "-o", "full")
+    small = "--set epochs=3 --set lr=0.05 --set batch_size=64"
+    command(f"train --model small {small} --precision bfloat16 -o half")
+    command(f"train --model small {small} -o full")
     half, full = (runs.read(tmp_path / name) for name in ("half", "full"))
     assert tomllib.loads((tmp_path / "half" / "run.toml").read_text())["precision"] == "bfloat16"
     assert half.result.values() != full.result.values()
     assert half.result.values()["test_accuracy"] > 60
     assert abs(half.result.values()["test_accuracy"] - full.result.values()["test_accuracy"]) < 15
-    forget = ["--forget", "class:3", "--set", "epochs=3", "--set", "lr=0.003", "--set", "batch_size=64"]
-    command(tmp_path, "scrub", "half", *forget, "--precision", "bfloat16", "-o", "forgot")
+    forget = "--forget class:3 --set epochs=3 --set lr=0.003 --set batch_size=64"
+    command(f"scrub half {forget} --precision bfloat16 -o forgot")
     scores = runs.read(tmp_path / "forgot").result.values()
     assert scores["forget_accuracy"] < 10
     assert scores["test_accuracy"] > 60

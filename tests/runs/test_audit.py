@@ -3,7 +3,6 @@
 import json
 import shutil
 import stat
-import subprocess
 import sys
 import time
 from collections.abc import Callable, Mapping
@@ -19,6 +18,7 @@ from safetensors.torch import load_file, save_file
 
 from helpers.commands import cli, done
 from helpers.forged import reseal
+from helpers.nursery import Nursery
 from scissorhands import runs
 from scissorhands.distributed import on_rank_0
 from scissorhands.errors import RunError
@@ -373,13 +373,14 @@ def test_scores_beside_a_reference_that_is_gone_are_not_refused(world: Path) -> 
     done("report seen -o page.html")
 
 
-def test_of_two_processes_that_evaluate_one_run_the_second_is_refused(world: Path) -> None:
-    command = ["evaluate", "three", "--level", "standard", "--set", "references=4", "--set", "relearn=10"]
-    earlier = subprocess.Popen([sys.executable, "-m", "scissorhands", *command], stderr=subprocess.PIPE, text=True)
+def test_of_two_processes_that_evaluate_one_run_the_second_is_refused(nursery: Nursery, world: Path) -> None:
+    command = "evaluate three --level standard --set references=4 --set relearn=10"
+    earlier = nursery.start(command, world, SCISSORHANDS_CACHE=str(world / "cache"))
     while earlier.poll() is None and not is_locked(world / "three"):
         time.sleep(0.01)
-    refused(" ".join(command), "three is being evaluated by another process.")
-    assert (earlier.communicate()[1].count("error"), earlier.returncode) == (0, 0)
+    refused(command, "three is being evaluated by another process.")
+    ended = earlier.wait()
+    assert (ended.err.count("error"), ended.code) == (0, 0)
     assert {*runs.checked(world / "three").result.scores.values} >= ADDED
 
 

@@ -3,11 +3,8 @@
 import json
 import shutil
 import signal
-import subprocess
-import sys
 import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +14,7 @@ from safetensors.torch import load_file, save_file
 
 from helpers.commands import cli
 from helpers.forged import reseal
-from helpers.nursery import Child, Fault, Finished, Nursery, environment, moments
+from helpers.nursery import Child, Fault, Finished, Nursery, moments
 from scissorhands import runs
 from scissorhands.distributed import checkpoint_files
 from scissorhands.distributed.checkpoint_files import ABOUT
@@ -49,14 +46,6 @@ class Net(nn.Module):
 def net():
     return Net()
 """
-
-
-@pytest.fixture(scope="module")
-def nursery(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Nursery]:
-    """What starts processes."""
-    nursery = Nursery(tmp_path_factory.mktemp("nursery"))
-    yield nursery
-    nursery.close()
 
 
 @pytest.fixture(scope="module")
@@ -576,47 +565,17 @@ def test_a_demo_that_is_stopped_names_no_run_that_is_gone(nursery: Nursery, base
 # Many processes.
 
 
-@contextmanager
-def launched(command: str, folder: Path) -> Iterator[subprocess.Popen[str]]:
-    """The command in two processes, which do not wait for each other for long."""
-    words = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2"]
-    process = subprocess.Popen(
-        [*words, "-m", "scissorhands", *command.split()],
-        cwd=folder,
-        env={**environment(), "SCISSORHANDS_TIMEOUT": "20"},
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-    )
-    try:
-        yield process
-    finally:
-        process.terminate()  # it ends its children
-        try:
-            process.communicate(timeout=60)
-        finally:
-            process.kill()
-
-
-def ended(process: subprocess.Popen[str]) -> Finished:
-    """How the launch ended."""
-    out, err = process.communicate(timeout=120)
-    return Finished(process.returncode, out, err)
-
-
 def test_two_processes_that_are_stopped_go_on_as_two(nursery: Nursery, base: Path) -> None:
     command = "scrub trained --forget class:3 --set epochs=8 --set lr=0.0005 --set batch_size=128"
-    with (
-        launched(f"{command} --checkpoint 1e9 -o two-whole", base) as whole,
-        launched(f"{command} --checkpoint 0 -o two", base) as stopped,
-    ):
-        while not runs.resumable(base / "two"):
-            assert stopped.poll() is None, ended(stopped).err
-            time.sleep(0.05)
-        stopped.terminate()
-        assert ended(stopped).code != 0
-        uninterrupted = ended(whole)
-    assert uninterrupted.code == 0, uninterrupted.err
+    for child in nursery.launch(2, f"{command} --checkpoint 1e9 -o two-whole", base):
+        assert child.wait().code == 0
+    children = nursery.launch(2, f"{command} --checkpoint 0 -o two", base)
+    while not runs.resumable(base / "two"):
+        assert children[0].poll() is None, children[0].wait().err
+        time.sleep(0.01)
+    for child in children:  # as torchrun does when it is stopped
+        child.send(signal.SIGTERM)
+    assert [child.wait().code for child in children] == [143, 143]
     (written,) = (base / ".two.unfinished/checkpoints").iterdir()
     assert sorted(path.name for path in written.iterdir()) == ["0.safetensors", "1.safetensors", ABOUT]
     before = content_of_unfinished(base, "two")
@@ -624,7 +583,7 @@ def test_two_processes_that_are_stopped_go_on_as_two(nursery: Nursery, base: Pat
     assert alone.code == 2
     assert "'world_size' was 2, and is 1 now" in in_one_line(alone.err)
     assert content_of_unfinished(base, "two") == before, "a run that was refused is lost"
-    with launched("scrub --resume two", base) as process:
-        again = ended(process)
-    assert again.code == 0, again.err
+    for child in nursery.launch(2, "scrub --resume two", base):
+        again = child.wait()
+        assert again.code == 0, again.err
     assert same(base / "two", base / "two-whole")

@@ -18,7 +18,7 @@ from torch import nn
 
 from helpers import erasers, tinysd
 from helpers.commands import cli, done
-from helpers.many import torchrun
+from helpers.nursery import Nursery
 from helpers.tinysd import BROKEN, QUICK, changed, command, unet
 from scissorhands import runs
 from scissorhands.data.forget import Forget
@@ -593,14 +593,14 @@ NAMES = [name for name in together(Path()) if name != "a mistake"]
 
 
 @pytest.fixture(scope="session")
-def both(base: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+def both(nursery: Nursery, base: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A folder with what two processes wrote and answered."""
     folder = tmp_path_factory.mktemp("both")
     commands = [asked(folder / name) for name, asked in together(base).items()]
     (folder / "commands.json").write_text(json.dumps(commands))
     worker = Path(erasers.__file__)
     cache = str(folder / "cache")
-    torchrun(2, worker, folder / "commands.json", SCISSORHANDS_CACHE=cache, SCISSORHANDS_TIMEOUT="8")
+    nursery.torchrun(2, worker, folder / "commands.json", SCISSORHANDS_CACHE=cache, SCISSORHANDS_TIMEOUT="8")
     return folder
 
 
