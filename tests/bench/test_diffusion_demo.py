@@ -9,8 +9,8 @@ import pytest
 from helpers.commands import cli, done
 from scissorhands import runs
 from scissorhands.bench import diffusion_demo as demo
-from scissorhands.runs.diffusion.drawing import Drawing
 from scissorhands.tasks.diffusion import small
+from scissorhands.tasks.diffusion.drawing import Drawing
 
 QUICK = {"scissorhands": {"epochs": 1, "batch_size": 512, "trim": 0.01, "project": [True, False]}}
 

@@ -30,8 +30,8 @@ PLACES = {
     "replace": ("pathlib:Path", "replace"),
     "rename": ("pathlib:Path", "rename"),
     "rmtree": ("shutil", "rmtree"),
-    "examine": ("scissorhands.runs.jobs", "examine"),
-    "weights": ("scissorhands.tasks.classification.models", "write"),
+    "examine": ("scissorhands.tasks.classification.task", "examine"),
+    "weights": ("scissorhands.tasks.classification.models", "save_weights"),
 }
 
 

@@ -15,7 +15,7 @@ from torch import Tensor, nn
 from scissorhands import runs
 from scissorhands.errors import SettingError
 from scissorhands.methods.precision import computing_in
-from scissorhands.runs.jobs import Place
+from scissorhands.runs.place import Place
 
 # Some processors promise bfloat16 instructions that they do not have; this keeps oneDNN to those that they do have.
 SAFE = os.environ | {"ONEDNN_MAX_CPU_ISA": "AVX512_CORE_BF16", "OMP_NUM_THREADS": "1"}

@@ -8,7 +8,7 @@ import click
 from ..bench import classification, diffusion
 from ..bench.recipe import Recipe
 from ..report.table import Table
-from ..runs.jobs import Place
+from ..runs.place import Place
 from .options import PATH, device_option, level_option
 from .show import progress, show_bench
 

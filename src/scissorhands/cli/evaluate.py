@@ -1,21 +1,20 @@
 """scissorhands evaluate: score a model, look deeper at a run, or compare it with a reference."""
 
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import Any
 
 import click
 
-from .. import runs
-from ..distributed import barrier, on_rank_0, rank
+from .. import runs, tasks
+from ..distributed import barrier, rank
 from ..evaluation.exam import Evaluation, discard_shadows
 from ..methods.descent import Training
-from ..runs import Run, jobs
+from ..runs import Run
 from ..runs.audit import Audit
-from ..runs.jobs import Place, Subject
-from ..tasks.diffusion.pipeline import is_pipeline
+from ..runs.place import Place
+from ..runs.score import Scoring, compare
+from ..runs.subject import load_classifier
+from ..tasks.classification.task import Classification
 from .options import (
     MODEL,
     PATH,
@@ -24,7 +23,6 @@ from .options import (
     given,
     json_option,
     level_option,
-    request,
     settings_option,
     where_options,
 )
@@ -63,19 +61,24 @@ def evaluate(
     as_json: bool,
 ) -> None:
     """Score MODEL on what is to be forgotten, or look deeper at the run MODEL, or compare it with a reference."""
-    if is_pipeline(model):
-        raise click.UsageError(f"{model} is a diffusion pipeline: see what it draws with 'sample', then 'judge' that.")
+    tasks.find(model).require_evaluable(model)
     level = level or "quick"
     effort, lessons = Evaluation.parsed(settings), Training.parsed(training)
     _require_sense(level, effort, lessons, pictures)
     reference = runs.checked(against) if against else None
-    with _scored(model, what, factory, reference, output, dry_run, where) as (run, device):
-        with runs.locked(run.folder):
-            run = runs.checked(run.folder)  # somebody may have added to it until it was locked
-            run = _deepened(Audit(run, level, effort, lessons, factory, device, method, pictures), dry_run)
-            if not dry_run:
-                show(jobs.compare(run, reference) if reference else run, as_json)
-        barrier()
+    place = _place(model, what, output, dry_run, where)
+    scoring = _scoring(model, what, factory, place) if what["forget"] else None
+    asked = (level, effort, lessons, factory, place.torch_device(), method, pictures, scoring)
+    if scoring and dry_run:
+        _deepened(Audit(scoring.expected(), *asked), dry_run)
+        return
+    run = scoring.carry_out(reference) if scoring else runs.read(Path(model))
+    with runs.locked(run.folder):
+        run = runs.checked(run.folder)  # somebody may have added to it until it was locked
+        run = _deepened(Audit(run, *asked), dry_run)
+        if not dry_run:
+            show(compare(run, reference) if reference else run, as_json)
+    barrier()
 
 
 def _require_sense(level: str, effort: dict[str, Any], lessons: dict[str, Any], pictures: bool) -> None:
@@ -88,37 +91,23 @@ def _require_sense(level: str, effort: dict[str, Any], lessons: dict[str, Any], 
         raise click.UsageError("--pictures are drawn at a level above quick: add --level standard.")
 
 
-@contextmanager
-def _scored(
-    model: str,
-    what: dict[str, Any],
-    factory: str | None,
-    reference: Run | None,
-    output: Path | None,
-    dry_run: bool,
-    where: dict[str, Any],
-) -> Iterator[tuple[Run, Any]]:
-    """Give the run that the model is, or that scoring it makes, which a dry run throws away."""
-    if not what["forget"]:
-        yield _own_run(model), Place(Path(model), **where).torch_device()
-        return
-    if output is None and not dry_run:
-        raise click.UsageError("'evaluate MODEL --forget …' needs a place for the scores: -o RUN.")
-    asked = request(**what)
-    with TemporaryDirectory() as nowhere:
-        away = Path(on_rank_0(lambda: nowhere)) / "run"
-        place = Place(away if dry_run or not output else output, **where)
-        device = place.torch_device()
-        yield jobs.score(Subject.load(model, factory, device), asked, place, reference), device
-
-
-def _own_run(model: str) -> Run:
-    """Return the run that MODEL is."""
+def _place(model: str, what: dict[str, Any], output: Path | None, dry_run: bool, where: dict[str, Any]) -> Place:
+    """Return where the scores go: to a new run, or to the run that MODEL is; refuse what fits neither."""
+    if what["forget"]:
+        if output is None and not dry_run:
+            raise click.UsageError("'evaluate MODEL --forget …' needs a place for the scores: -o RUN.")
+        return Place(output or Path("nowhere"), **where)
     if not (runs.is_run(Path(model)) or runs.resumable(Path(model))):
         raise click.UsageError(f"'{model}' is no run, so say what it should forget: --forget … --data … -o RUN.")
     if idle := given("output", "data", "data_set", "split_seed", "unseen", "labels", "overwrite", "seed"):
         raise click.UsageError(f"'evaluate RUN' adds to the run itself; {idle} goes with --forget.")
-    return runs.read(Path(model))
+    return Place(Path(model), **where)
+
+
+def _scoring(model: str, what: dict[str, Any], factory: str | None, place: Place) -> Scoring:
+    """Load the model that is to be scored."""
+    request = Classification.request(what)
+    return Scoring(load_classifier(model, factory, place.torch_device()), request, place)
 
 
 def _deepened(audit: Audit, dry_run: bool) -> Run:

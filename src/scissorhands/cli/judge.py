@@ -8,8 +8,9 @@ import click
 
 from ..data.forget import Forget
 from ..runs.diffusion import judging
-from ..runs.diffusion.judging import Drawn, Judging
-from ..runs.jobs import Place
+from ..runs.diffusion.drawn import Drawn
+from ..runs.diffusion.judging import Judging
+from ..runs.place import Place
 from .options import PATH, device_option, given, json_option, judging_options
 from .show import progress, show
 

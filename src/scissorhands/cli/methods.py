@@ -2,9 +2,7 @@
 
 import click
 
-from ..methods import METHODS, find
-from ..runs.diffusion.erase import ESD
-from ..tasks.diffusion.esd import ErasedDiffusion
+from .. import tasks
 from .docs import summary
 from .show import out, plain, say_json, show_rows
 
@@ -15,10 +13,10 @@ from .show import out, plain, say_json, show_rows
 def methods(name: str | None, as_json: bool) -> None:
     """List the methods, or show the settings of one."""
     if name is None:
-        known = METHODS | {ESD: ErasedDiffusion}
-        show_rows([{"name": n, "paper": kind.paper, "what": summary(kind)} for n, kind in known.items()], as_json)
+        known = tasks.methods().items()
+        show_rows([{"name": each, "paper": kind.paper, "what": summary(kind)} for each, kind in known], as_json)
         return
-    kind = ErasedDiffusion if name == ESD else find(name)
+    kind = tasks.method(name)
     if as_json:
         say_json({"name": name, "what": summary(kind), "settings": list(kind.described())})
         return

@@ -10,11 +10,8 @@ from typing import Any
 import click
 from click.core import ParameterSource
 
-from ..data.forget import Forget
-from ..data.sources import Source
 from ..methods.precision import PRECISIONS
 from ..metrics import LEVELS
-from ..runs.jobs import Request
 from ..settings import Settings
 
 Decorator = Callable[[Any], Any]
@@ -169,32 +166,6 @@ def given(*names: str) -> str:
     written = {parameter.name: parameter.opts[-1] for parameter in context.command.params}
     found = [name for name in names if context.get_parameter_source(name) is ParameterSource.COMMANDLINE]
     return written[found[0]] if found else ""
-
-
-def source(name: str, assignments: tuple[str, ...]) -> Source:
-    """Return the data of that name, read as the assignments say."""
-    values = Source.parsed(assignments)
-    if "name" in values:
-        raise click.UsageError("name the data with --data, not with --data-set.")
-    return Source.make({**values, "name": name})
-
-
-def request(
-    forget: str | None,
-    data: str | None,
-    data_set: tuple[str, ...],
-    split_seed: int,
-    unseen: float,
-    labels: str | None,
-    untrained: bool = False,
-) -> Request:
-    """Return what is to be forgotten, in which data."""
-    if not forget:
-        raise click.UsageError("say what to forget: --forget random:10%, class:3, ids:FILE or where:CONDITION.")
-    if data_set and not data:
-        raise click.UsageError("--data-set says how to read the data, so name it too: --data.")
-    named = source(data, data_set) if data is not None else None
-    return Request(Forget(forget), named, split_seed, unseen, labels or "", untrained)
 
 
 def arguments(assignments: tuple[str, ...]) -> dict[str, Any]:

@@ -5,8 +5,7 @@ from pathlib import Path
 import click
 
 from .. import runs
-from ..runs import jobs
-from ..runs.diffusion import erase as erasing
+from ..runs.resume import resume
 from .options import given
 from .show import progress, show_made
 
@@ -20,6 +19,5 @@ def resumed(verb: str, folder: Path, factory: str | None, method: str | None, as
         what = "MODEL" if what == "model" else what
         raise click.UsageError(f"'{verb} --resume RUN' goes on with what was asked; {what} cannot change it.")
     with progress() as log:
-        erases = "concept" in begun and verb == "scrub"
-        run = erasing.resume(folder, begun, method, log) if erases else jobs.resume(verb, folder, factory, method, log)
+        run = resume(verb, folder, factory, method, log)
     show_made(run, as_json)

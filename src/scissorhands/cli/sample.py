@@ -6,10 +6,11 @@ from pathlib import Path
 import click
 
 from ..errors import RunError
-from ..runs.diffusion import drawing
-from ..runs.diffusion.drawing import Drawing
-from ..runs.jobs import Place
+from ..runs.diffusion.drawn import sign
+from ..runs.place import Place
+from ..tasks.diffusion import drawing
 from ..tasks.diffusion import pipeline as pipelines
+from ..tasks.diffusion.drawing import Drawing
 from ..tasks.diffusion.prompts import Prompt
 from ..tasks.diffusion.prompts import prompts as read_prompts
 from .options import PATH, device_option, given, settings_option
@@ -41,7 +42,7 @@ def sample(
     with progress() as log:
         drawer = pipelines.load(pipeline, Place(output, device=device).torch_device())
         drawing.sample(drawer, wanted, how, output, log)
-        drawing.sign(output, pipeline)
+        sign(output, pipeline)
     err.print(f"wrote {len(wanted)} images to {plain(output)}")
 
 

@@ -7,9 +7,10 @@ import click
 
 from ..bench.recipe import HOLDOUT
 from ..methods.descent import Training
-from ..runs import jobs
-from ..runs.jobs import Place
-from .options import MODEL, arguments, data_options, long_run_options, run_option, settings_option, source
+from ..runs.place import Place
+from ..runs.train import train as train_model
+from ..tasks.classification.request import named_data
+from .options import MODEL, arguments, data_options, long_run_options, run_option, settings_option
 from .resume import resumed
 from .show import progress, show
 
@@ -46,9 +47,9 @@ def train(
         raise click.UsageError(f"Missing option {'--model' if model is None else '-o'!r}.")
     if not 0 <= holdout < 1:
         raise click.BadParameter(f"'holdout' must be a share from 0, below 1, not {holdout}.")
-    named = source("digits" if data is None else data, data_set)
+    named = named_data("digits" if data is None else data, data_set)
     training = Training.make(Training.parsed(settings))
     place = Place(output, **where)
     with progress() as log:
-        run = jobs.train(model, arguments(model_set), named, training, holdout, place, split_seed, log)
+        run = train_model(model, arguments(model_set), named, training, holdout, place, split_seed, log)
     show(run, as_json)
