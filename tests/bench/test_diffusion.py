@@ -593,7 +593,7 @@ def test_the_scope_of_a_recipe_names_self_attention_in_two_blocks_of_the_unet(pa
     }
     for label, settings in methods(read(path)[0]).items():
         if label.startswith("scissorhands"):
-            assert set(select(unet, settings["where"])) == expected
-        elif "where" in settings:
-            chosen = set(select(unet, settings["where"]))
+            assert set(select(unet, settings["parameters"])) == expected
+        elif "parameters" in settings:
+            chosen = set(select(unet, settings["parameters"]))
             assert chosen == {name for name, _ in unet.named_parameters() if "attn2" not in name}

@@ -68,8 +68,8 @@ def _require_sense(recipe: Recipe, read: Read) -> None:
     with seeded(0, "model"):
         model, _ = models.create(recipe.model, data.train, recipe.arguments)
     for entry in recipe.entries:
-        if where := entry.method.to_dict().get("where"):
-            select(model, where)
+        if names := entry.method.to_dict().get("parameters"):
+            select(model, names)
 
 
 def _about(recipe: Recipe) -> dict[str, Any]:

@@ -262,7 +262,7 @@ def test_only_what_is_chosen_may_change(method: str, parameters: str, erased: Er
         "*,-*time_emb*": {name for name in before if "time_emb" not in name},
         "conv_out.*": {"conv_out.weight", "conv_out.bias"},
     }[parameters]
-    more = {"where": "*"} if method == "esd" else {}
+    more = {"parameters": "*"} if method == "esd" else {}
     touched = changed(before, unet(erased(method, parameters=parameters, **more).folder))
     assert touched <= allowed
     assert touched

@@ -1,4 +1,4 @@
-"""What a pipeline drew, judged: is the concept gone, are its neighbours still there, are the images good."""
+"""What a pipeline drew, judged: is the concept gone, are its neighbors still there, are the images good."""
 
 import hashlib
 import json
