@@ -29,7 +29,7 @@ def head_of(model: nn.Module, inputs: Tensor) -> tuple[nn.Module, str, nn.Linear
 
 
 def widened(head: nn.Linear, seed: int) -> nn.Linear:
-    """The layer with one more output, drawn anew; the others as they were."""
+    """Return the layer with one more output, newly initialized; the others as they were."""
     with seeded(seed, "shadow class"):
         wide = nn.Linear(head.in_features, head.out_features + 1, bias=head.bias is not None)
     wide = wide.to(head.weight.device, head.weight.dtype)

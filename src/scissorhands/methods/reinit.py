@@ -1,4 +1,4 @@
-"""Drawing chosen weights anew.
+"""Re-initialize chosen weights.
 
 A draw is made for the parameter's full shape from a generator keyed by the seed and the parameter's name, and each
 process takes its part. So it changes nothing which other parameters are drawn, or by how many processes.
@@ -34,12 +34,12 @@ def without_norms(model: nn.Module, parameters: Mapping[str, nn.Parameter]) -> d
     owner = owners(model)
     kept = {name: p for name, p in parameters.items() if not isinstance(owner[name], NORMS)}
     if not kept:
-        raise ModelError("only normalization layers are chosen, and those are never drawn anew.")
+        raise ModelError("only normalization layers are chosen, and those are never re-initialized.")
     return kept
 
 
 def reinitialize(model: nn.Module, masks: Iterable[tuple[str, Tensor]], init: str, seed: int) -> int:
-    """Draws the marked weights anew, in place, and returns how many there were."""
+    """Re-initialize the marked weights, in place, and return how many there were."""
     parameters, owner = dict(model.named_parameters()), owners(unsharded(model))
     drawn = 0
     with torch.no_grad():
@@ -52,7 +52,7 @@ def reinitialize(model: nn.Module, masks: Iterable[tuple[str, Tensor]], init: st
 
 
 def reset(model: nn.Module, seed: int) -> None:
-    """Draws the whole model anew, in place, each layer in its own way; frozen weights stay."""
+    """Re-initialize the whole model, in place, each layer in its own way; frozen weights stay."""
     frozen = {p: local(p).detach().clone() for p in model.parameters() if not p.requires_grad}
     with seeded(seed, "reset"):
         for name in list(_layers(unsharded(model))):
@@ -79,7 +79,7 @@ def restart(model: nn.Module, name: str) -> None:
 
 
 def _layers(module: nn.Module, name: str = "") -> Iterator[str]:
-    """The names of the outermost modules that draw themselves anew, or hold a weight themselves."""
+    """The names of the outermost modules that re-initialize themselves, or hold a weight themselves."""
     if _own_reset(module) or next(module.parameters(recurse=False), None) is not None:
         yield name
         return
@@ -88,11 +88,11 @@ def _layers(module: nn.Module, name: str = "") -> Iterator[str]:
 
 
 def _draw(layer: nn.Module, name: str) -> None:
-    """Draws all weights of a layer anew, in place."""
+    """Re-initialize all weights of a layer, in place."""
     own = _own_reset(layer)
     if own is None:
         what = f"{name or 'the model'} ({type(layer).__name__})"
-        raise ModelError(f"{what} cannot be drawn anew: give it a method reset_parameters().")
+        raise ModelError(f"{what} cannot be re-initialized: give it a method reset_parameters().")
     own()
 
 

@@ -26,12 +26,12 @@ from .base import (
 
 @dataclass(frozen=True, kw_only=True)
 class Retrain(Method):
-    """Draws the whole model anew and trains it without the forgotten data: the oracle, and the slowest."""
+    """Re-initializes the whole model and trains it without the forgotten data: the oracle, and the slowest."""
 
     paper: ClassVar[str] = "the gold standard"
     judged_on: ClassVar[tuple[str, ...]] = ("retain",)  # with fewer records it may know less of others, as it should
 
-    start: str = setting("", text, "a Hugging Face classifier to start from; if empty, weights are drawn anew")
+    start: str = setting("", text, "a Hugging Face classifier to start from; if empty, weights are re-initialized")
     epochs: int = setting(182, at_least_one, "passes over the retained data")
     lr: float = setting(0.1, positive, "learning rate at the start")
     schedule: str = setting("cosine", one_of("cosine", "constant"), "how the learning rate goes on")

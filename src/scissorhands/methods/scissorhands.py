@@ -49,15 +49,15 @@ _GONE = 2  # times the loss of a guess, which a model has on a class that it doe
 
 @dataclass(frozen=True, kw_only=True)
 class Scissorhands(Method):
-    """Draws the weights that matter most to the forgotten data anew, then repairs without relearning it."""
+    """Re-initializes the weights that matter most to the forgotten data, then repairs without relearning it."""
 
     paper: ClassVar[str] = "Wu & Harandi, ECCV 2024"
     copies: ClassVar[int] = 6
 
-    trim: float = setting(0.03, share, "share of the weights that are drawn anew")
+    trim: float = setting(0.03, share, "share of the weights to re-initialize")
     sample: float = setting(1.0, positive_share, "share of the forget data that the sensitivity is measured on")
     saliency: str = setting("connection", one_of(*SALIENCY), "what makes a weight matter")
-    init: str = setting("uniform", one_of(*INITS), "how weights are drawn anew")
+    init: str = setting("uniform", one_of(*INITS), "how weights are re-initialized")
     parameters: str = setting("*", patterns, "which parameters may be trimmed")
     balance: float = setting(0.05, non_negative, "weight of the forget loss in the repair, the paper's λ")
     project: bool = setting(True, switch, "take out of each gradient what would lower the forget loss")
@@ -81,7 +81,7 @@ class Scissorhands(Method):
         self._repair(model, problem, before, log)
 
     def _trim(self, model: nn.Module, problem: Problem, log: Log) -> None:
-        """Algorithm 1, left: score every weight on the forget data, draw the top share anew."""
+        """Algorithm 1, left: score every weight on the forget data, re-initialize the top share."""
         chosen = without_norms(model, select(model, self.parameters))
         sample = problem.sample(problem.forget, self.sample, "trim")
         scores = SALIENCY[self.saliency](model, problem, chosen, sample, self.batch_size)

@@ -62,7 +62,7 @@ class HuggingFaceClassifier(nn.Module):
         return self.size * height // short, self.size * width // short
 
     def reset_parameters(self) -> None:
-        """Draws all weights anew, as `transformers` does for a model without weights, in place."""
+        """Re-initialize all weights, as `transformers` does for a model without weights, in place."""
         self.model.load_state_dict(type(self.model)(self.model.config).state_dict())
 
     def restart(self, name: str) -> None:
