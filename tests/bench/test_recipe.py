@@ -39,7 +39,7 @@ def test_everything_that_a_recipe_names_is_built(path: Path) -> None:
         network = NETWORKS[recipe.model](classes=10, channels=3, **recipe.arguments)
         for entry in recipe.entries:
             if entry.name == "scissorhands":
-                assert select(network, entry.method.to_dict()["where"])
+                assert select(network, entry.method.to_dict()["parameters"])
 
 
 @every_recipe
@@ -105,7 +105,7 @@ def test_the_scope_for_faces_names_layers_of_that_architecture() -> None:
     config = ResNetConfig(embedding_size=4, hidden_sizes=[4] * 4, depths=[3, 4, 6, 3], layer_type="basic", num_labels=3)
     model = HuggingFaceClassifier(ResNetForImageClassification(config), {})
     recipe = Recipe.read(RECIPES[0].parent / "celebamask-hq-identities-10.toml")
-    scope = set(select(model, recipe.entries[-1].method.to_dict()["where"]))
+    scope = set(select(model, recipe.entries[-1].method.to_dict()["parameters"]))
     assert {name.split(".")[4] for name in scope if "stages" in name} == {"3"}
     assert {name for name in scope if "stages" not in name} == {"model.classifier.1.weight", "model.classifier.1.bias"}
 
@@ -201,10 +201,10 @@ def test_the_shipped_recipes_hold_out_what_they_say() -> None:
 
 
 def test_a_value_in_a_recipe_names_no_folder_outside(tmp_path: Path) -> None:
-    text = SMALL + 'methods=["scissorhands"]\n[scissorhands]\nwhere=["../../*", "*"]'
+    text = SMALL + 'methods=["scissorhands"]\n[scissorhands]\nparameters=["../../*", "*"]'
     assert [entry.label for entry in Recipe.read(written(tmp_path, text)).entries] == [
-        "scissorhands-where=.._.._*",
-        "scissorhands-where=*",
+        "scissorhands-parameters=.._.._*",
+        "scissorhands-parameters=*",
     ]
 
 
@@ -344,7 +344,7 @@ def test_the_demo_says_how_many_runs_chose_its_settings() -> None:
     ("change", "says"),
     [
         ('forget = "class:3"\n', "class:12"),
-        ('where = "ghost*"\n', "matches no trainable parameter"),
+        ('parameters = "ghost*"\n', "matches no trainable parameter"),
     ],
     ids=["a class that is not there", "weights that are not there"],
 )

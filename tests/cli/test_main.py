@@ -118,7 +118,7 @@ MISTAKES = {
     "a rate that is no number": (f"{SCRUB} class:3 --set lr=nan", "'lr' must be a number above 0"),
     "epochs in words": (f"{SCRUB} class:3 --set epochs=x", """'epochs' must be a whole number, 0 or more, not "x"."""),
     "a switch that is neither": (f"{SCRUB} class:3 --set project=maybe", "must be true or false"),
-    "no parameter of that name": (f"{SCRUB} class:3 --set where=layer9.*", "One is 'conv1.weight'."),
+    "no parameter of that name": (f"{SCRUB} class:3 --set parameters=layer9.*", "One is 'conv1.weight'."),
     "an unknown data set": (f"{SCRUB} class:3 --data imagenet", "no data set or folder 'imagenet'"),
     "a misspelt data set": (f"{SCRUB} class:3 --data digit", "Did you mean 'digits'?"),
     "a way to read no data": (f"{SCRUB} class:3 --data-set size=8", "name it too: --data"),

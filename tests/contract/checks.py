@@ -31,7 +31,7 @@ OTHER: Settings = {
     "sample": 0.4,
     "saliency": "random",
     "init": "normal",
-    "where": "*bias",
+    "parameters": "*bias",
     "balance": 0.7,
     "project": False,
     "guard": "epoch",

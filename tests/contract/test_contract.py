@@ -135,7 +135,7 @@ def test_trimming_leaves_batch_norm_and_what_where_does_not_name(build: Build, p
     model = build()
     before = {k: v.clone() for k, v in model.state_dict().items()}
     last = [k for k, _ in model.named_parameters()][-2]
-    sh.Scissorhands(trim=1.0, epochs=0, where=last).scrub(model, problem)
+    sh.Scissorhands(trim=1.0, epochs=0, parameters=last).scrub(model, problem)
     assert {k for k, v in model.state_dict().items() if not torch.equal(v, before[k])} == {last}
 
 

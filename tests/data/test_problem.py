@@ -54,7 +54,7 @@ def test_a_sample_is_a_share_of_the_part_and_never_empty(problem: sh.Problem) ->
 
 def test_where_selects_by_pattern_and_refuses_one_that_matches_nothing(mlp: nn.Module) -> None:
     assert list(select(mlp, "1.*, 4.bias")) == ["1.weight", "1.bias", "4.bias"]
-    says = r"'where' is 'layer9\.\*', which matches no trainable parameter. One is '1.weight'"
+    says = r"'parameters' is 'layer9\.\*', which matches no trainable parameter. One is '1.weight'"
     with pytest.raises(SettingError, match=says):
         select(mlp, "1.*,layer9.*")
 

@@ -124,7 +124,19 @@ WITH_NUMBERS = (
     "judge",
 )
 LONG = ("epochs", "steps", "inference", "per_prompt", "shadows", "references", "per-prompt", "level", "draws")
-SETTINGS = ("lr", "trim", "balance", "batch_size", "where", "sample", "momentum", "width", "size", "memory", "augment")
+SETTINGS = (
+    "lr",
+    "trim",
+    "balance",
+    "batch_size",
+    "parameters",
+    "sample",
+    "momentum",
+    "width",
+    "size",
+    "memory",
+    "augment",
+)
 
 
 VERBS = ("train", "scrub", "evaluate", "judge", "sample", "report")

@@ -190,7 +190,7 @@ def _cases() -> dict[str, Case]:
     variants: dict[str, dict[str, Any]] = {
         "guarded by the epoch": {"guard": "epoch"},
         "without projection": {"project": False},
-        "that trims a pattern": {"where": "5.*, 1.weight", "trim": 0.2},
+        "that trims a pattern": {"parameters": "5.*, 1.weight", "trim": 0.2},
         "on a share of the forget data": {"sample": 0.5},
     }
     for label, settings in variants.items():
@@ -216,7 +216,7 @@ def _trims() -> dict[str, Case]:
         for name in INITS:
             found[f"trim {model} to {name}"] = case(model, init=name)
     for where in ("*bias", "5.*", "1.weight, 5.bias", "8.*"):
-        found[f"trim convnet where {where}"] = case("convnet", where=where, trim=0.3)
+        found[f"trim convnet where {where}"] = case("convnet", parameters=where, trim=0.3)
     found["trim nothing"] = case("mlp", trim=0.0)
     found["trim everything"] = case("mlp", trim=1.0, init="normal")
     return found

@@ -1,21 +1,21 @@
 """Pages that are made from the code's own lines, so that they cannot say something else.
 
-python -m scissorhands.docs docs      # writes the pages into the folder
+python -m scissorhands.cli.docs docs      # writes the pages into the folder
 """
 
 import sys
 from pathlib import Path
 
 from ..evaluation.context import Evaluation
-from ..methods import METHODS
 from ..metrics import LEVELS, METRICS
 from ..settings import Settings
+from ..tasks import methods
 
 
 def methods_page() -> str:
     """Every method with its settings, as Markdown."""
-    lines = ["# Methods", "", "Made by `python -m scissorhands.docs docs` from the lines that define the settings."]
-    for name, kind in METHODS.items():
+    lines = ["# Methods", "", "Made by `python -m scissorhands.cli.docs docs` from the lines that define the settings."]
+    for name, kind in methods().items():
         lines += ["", f"## `{name}`", "", f"{summary(kind)} *{kind.paper}.*", ""]
         lines += [f"Takes at most {kind.copies} times the model's size in memory, besides the model and the batch.", ""]
         lines += _settings(kind)
@@ -24,7 +24,7 @@ def methods_page() -> str:
 
 _INTRODUCTION = """# Metrics
 
-Made by `python -m scissorhands.docs docs` from the table of metrics. Percentages, unless another unit is said.
+Made by `python -m scissorhands.cli.docs docs` from the table of metrics. Percentages, unless another unit is said.
 
 `scissorhands evaluate RUN --level LEVEL` computes those of a level and of the levels below, and none twice. Before a
 level above quick starts, it says what it will train and about how long that takes, measured on a few steps here; with
@@ -59,7 +59,7 @@ The AUC is that of how much surer the model is of a record than the reference, a
 equally hard. All tests together err on about 1 in 100 models that have forgotten. That holds for all there is of a
 class, and for records that were drawn at random where the unseen ones were, too, from the same table: training held
 them out, or the test data is such a draw, as that of digits is. Python code can say so of its own data with
-`scissorhands.records.Foreign(dataset, drawn_from="a name")`, the same name for training and test data. Forgotten
+`scissorhands.data.records.Foreign(dataset, drawn_from="a name")`, the same name for training and test data. Forgotten
 records that were chosen may differ in kind from the unseen ones, and test data may differ from training data; an AUC
 between 0.4 and 0.6 is then no sign.
 
@@ -70,7 +70,7 @@ references differ more than that, their own deviation is taken.
 
 "Indistinguishable" means that these tests found nothing, which is less than that nothing is there:
 
-- Where a model learnt nothing by heart there is nothing to find, and the original is called so, too.
+- Where a model learned nothing by heart there is nothing to find, and the original is called so, too.
 - An AUC is about all records. A memory of one record in twenty may escape it; see the TPR at a low false alarm rate.
 - The interval says what is excluded and what is not: with 100 records an AUC of 0.6 may still be chance.
 - A reference model that was trained on half of the retained data knows less, so it does not notice a loss that leaves

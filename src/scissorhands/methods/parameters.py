@@ -23,8 +23,8 @@ def trainable(model: nn.Module) -> dict[str, nn.Parameter]:
     return found
 
 
-def select(model: nn.Module, where: str) -> dict[str, nn.Parameter]:
-    """The trainable parameters whose name matches one of the patterns in `where`, separated by commas.
+def select(model: nn.Module, names: str) -> dict[str, nn.Parameter]:
+    """The trainable parameters whose name matches one of the patterns in `names`, separated by commas.
 
     A pattern after a minus leaves out what it matches of those before it.
 
@@ -33,14 +33,16 @@ def select(model: nn.Module, where: str) -> dict[str, nn.Parameter]:
     """
     candidates = trainable(model)
     chosen: set[str] = set()
-    for pattern in filter(None, (pattern.strip() for pattern in where.split(","))):
+    for pattern in filter(None, (pattern.strip() for pattern in names.split(","))):
         matches = {name for name in candidates if fnmatchcase(name, pattern.removeprefix("-"))}
         if not matches and not pattern.startswith("-"):
             example = next(iter(candidates))
-            raise SettingError(f"'where' is '{pattern}', which matches no trainable parameter. One is '{example}'.")
+            raise SettingError(
+                f"'parameters' is '{pattern}', which matches no trainable parameter. One is '{example}'."
+            )
         chosen = chosen - matches if pattern.startswith("-") else chosen | matches
     if not chosen:
-        raise SettingError(f"'where' is '{where}', which leaves no parameter.")
+        raise SettingError(f"'parameters' is '{names}', which leaves no parameter.")
     return {name: p for name, p in candidates.items() if name in chosen}
 
 

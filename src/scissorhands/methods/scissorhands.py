@@ -58,7 +58,7 @@ class Scissorhands(Method):
     sample: float = setting(1.0, positive_share, "share of the forget data that the sensitivity is measured on")
     saliency: str = setting("connection", one_of(*SALIENCY), "what makes a weight matter")
     init: str = setting("uniform", one_of(*INITS), "how weights are drawn anew")
-    where: str = setting("*", patterns, "which parameters may be trimmed")
+    parameters: str = setting("*", patterns, "which parameters may be trimmed")
     balance: float = setting(0.05, non_negative, "weight of the forget loss in the repair, the paper's λ")
     project: bool = setting(True, switch, "take out of each gradient what would lower the forget loss")
     guard: str = setting(
@@ -82,7 +82,7 @@ class Scissorhands(Method):
 
     def _trim(self, model: nn.Module, problem: Problem, log: Log) -> None:
         """Algorithm 1, left: score every weight on the forget data, draw the top share anew."""
-        chosen = without_norms(model, select(model, self.where))
+        chosen = without_norms(model, select(model, self.parameters))
         sample = problem.sample(problem.forget, self.sample, "trim")
         scores = SALIENCY[self.saliency](model, problem, chosen, sample, self.batch_size)
         drawn = reinitialize(model, top_share(scores, self.trim), self.init, problem.seed)

@@ -317,7 +317,7 @@ def test_the_target_is_what_the_model_says_guided_away_from_the_prompt(net: nn.M
 def test_esd_trains_towards_what_the_original_says_guided_away(kind: str, net: nn.Module) -> None:
     """Three steps, done again by hand: latents half drawn by the model as it is, targets of the model as it was."""
     method = ErasedDiffusion(
-        where="*", steps=3, lr=0.3, inference=4, guidance=2.5, strength=1.5, batch_size=2, momentum=0.0
+        parameters="*", steps=3, lr=0.3, inference=4, guidance=2.5, strength=1.5, batch_size=2, momentum=0.0
     )
     problem, loss = posed(denoising(kind)), denoising(kind)
     original, own = copy.deepcopy(net), copy.deepcopy(net)
@@ -368,7 +368,7 @@ def test_esd_leaves_cross_attention_to_the_bit_unless_told_otherwise(net: nn.Mod
     ErasedDiffusion(**settings, weight_decay=0.1).scrub(net, posed(optimizer="adam"))
     changed = {name for name, value in net.state_dict().items() if not torch.equal(value, before[name])}
     assert changed == {"conv.weight", "conv.bias", "time.weight", "time.bias"}
-    ErasedDiffusion(**settings, where="*attn2*").scrub(net, posed())
+    ErasedDiffusion(**settings, parameters="*attn2*").scrub(net, posed())
     assert not torch.equal(net.get_parameter("attn2.weight"), before["attn2.weight"])
 
 

@@ -39,7 +39,7 @@ class ErasedDiffusion(Method):
     paper: ClassVar[str] = "Gandikota et al., ICCV 2023"
     copies: ClassVar[int] = 6
 
-    where: str = setting("*,-*attn2*", patterns, "which parameters may change: all but cross-attention is ESD-u")
+    parameters: str = setting("*,-*attn2*", patterns, "which parameters may change: all but cross-attention is ESD-u")
     steps: int = setting(1000, count, "steps of training")
     lr: float = setting(1e-5, positive, "learning rate")
     strength: float = setting(1.0, positive, "how far to go away from the concept")
@@ -51,7 +51,7 @@ class ErasedDiffusion(Method):
 
     def scrub(self, model: nn.Module, problem: Problem, log: Log = ignore) -> None:
         denoising, original = of(problem), snapshot(model)
-        descent = Descent(model, problem, self, "erase", log, parameters=select(model, self.where), train=False)
+        descent = Descent(model, problem, self, "erase", log, parameters=select(model, self.parameters), train=False)
         for _ in descent.epochs(1):
             for step in descent.steps(range(self.steps)):
                 with evaluating(model), torch.no_grad():
