@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 import torch
 
+from helpers import judges
 from helpers.commands import cli, done
 from scissorhands import runs
 from scissorhands.bench import diffusion_demo as demo
@@ -37,6 +38,7 @@ def shown(tmp_path_factory: pytest.TempPathFactory) -> Path:
         patch.setattr(demo, "PER_PROMPT", 15)
         patch.setattr(demo, "DRAWING", Drawing(steps=1, batch_size=150))
         patch.setenv("SCISSORHANDS_CACHE", str(place / "cache"))
+        judges.copied(tmp_path_factory, place / "cache")
         patch.chdir(place)
         done("demo --diffusion")
     return place / "runs" / "demo-diffusion"

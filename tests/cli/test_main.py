@@ -17,6 +17,7 @@ import pytest
 import torch
 
 from helpers.commands import cli, done
+from helpers.nursery import Child, Nursery
 from scissorhands import runs
 from scissorhands.cli.main import _stop
 from scissorhands.data.sources import Source
@@ -575,33 +576,22 @@ def test_a_mistake_gives_the_shell_exit_code_2_and_one_line(tmp_path: Path) -> N
 
 @pytest.mark.parametrize(("sent", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)], ids=["SIGINT", "SIGTERM"])
 def test_an_interrupted_run_leaves_a_checkpoint_and_says_how_to_go_on(
-    sent: signal.Signals, code: int, tmp_path: Path
+    sent: signal.Signals, code: int, nursery: Nursery, tmp_path: Path
 ) -> None:
-    words = [sys.executable, "-m", "scissorhands", *shlex.split(TRAIN.replace("epochs=2", "epochs=1000000"))]
-    handler = signal.signal(signal.SIGINT, signal.default_int_handler)  # a child inherits it where it is ignored
-    child = subprocess.Popen(
-        [*words, "-o", "some/where/out"],
-        cwd=tmp_path,
-        env=environment(),
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-    )
-    signal.signal(signal.SIGINT, handler)
+    command = TRAIN.replace("epochs=2", "epochs=1000000")
+    child = nursery.start(f"{command} -o some/where/out", tmp_path)
     try:
         _wait_for_training(child, tmp_path)
-        child.send_signal(sent)
-        out, err = child.communicate(timeout=60)
+        child.send(sent)
+        ended = child.wait()
     finally:
-        child.kill()
-        child.communicate()
-    assert child.returncode == code
-    assert out == ""
-    assert err == "error: interrupted; go on with 'scissorhands train --resume some/where/out'.\n"
+        if child.poll() is None:
+            child.send(signal.SIGKILL)
+    assert ended == (code, "", "error: interrupted; go on with 'scissorhands train --resume some/where/out'.\n")
     assert [path.name for path in (tmp_path / "some/where").iterdir()] == [".out.unfinished"]
 
 
-def _wait_for_training(child: subprocess.Popen[str], folder: Path) -> None:
+def _wait_for_training(child: Child, folder: Path) -> None:
     """Waits until a step of training has been written to a log."""
     end = time.monotonic() + 60
     while not any(log.stat().st_size for log in folder.rglob("log.jsonl")):

@@ -3,6 +3,7 @@
 import json
 import os
 import shutil
+import signal
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -25,7 +26,7 @@ from transformers import (
 
 from helpers import hazards, many, pieces
 from helpers.commands import done
-from helpers.many import CASES, TRIMS, Ended, Outcome, torchrun
+from helpers.many import CASES, TRIMS, Outcome, torchrun
 from helpers.nursery import Nursery
 from scissorhands import distributed, runs
 from scissorhands.methods import METHODS
@@ -364,25 +365,36 @@ def test_the_command_that_torchrun_starts_is_the_users_own(original: Path) -> No
 # Processes that are lost
 
 
-def lost(original: Path, method: str) -> Ended:
-    """How a job ends whose second process dies or hangs."""
-    command = f"scrub {original / 'one-trained'} --forget class:3 --method lost:{method} --set batch_size=64"
-    place = original / method
-    ended = torchrun(2, "-m", "scissorhands", *command.split(), "-o", place, SCISSORHANDS_TIMEOUT="5", timeout=120)
-    assert ended.code != 0
-    lines = [line for line in ended.err.splitlines() if line.startswith("error:")]
-    assert len(lines) == 1, ended.err
-    assert "process 0 lost another one" in lines[0]
-    assert not place.exists()
-    return ended
+def lost(method: str, original: Path) -> str:
+    """The command whose second process dies or hangs."""
+    begin = f"scrub {original / 'one-trained'} --forget class:3 --method lost:{method} --set batch_size=64"
+    return f"{begin} -o {original / method}"
+
+
+def told_in_one_line(err: str) -> None:
+    """Raise unless the first process said in one line that it lost the other."""
+    (line,) = [line for line in err.splitlines() if line.startswith("error:")]
+    assert "process 0 lost another one" in line
 
 
 def test_a_process_that_dies_ends_the_whole_job_at_once(original: Path) -> None:
-    assert lost(original, "Dies").seconds < 30
+    command = lost("Dies", original).split()
+    ended = torchrun(2, "-m", "scissorhands", *command, SCISSORHANDS_TIMEOUT="5", timeout=120)
+    assert ended.code != 0
+    assert ended.seconds < 30
+    told_in_one_line(ended.err)
+    assert not (original / "Dies").exists()
 
 
-def test_a_process_that_hangs_ends_the_whole_job_in_time(original: Path) -> None:
-    assert lost(original, "Hangs").seconds < 60
+def test_a_process_that_hangs_ends_the_other_in_time(nursery: Nursery, original: Path) -> None:
+    first, second = nursery.launch(2, lost("Hangs", original), many.HERE, SCISSORHANDS_TIMEOUT="5")
+    ended = first.wait(60)
+    assert ended.code == 1
+    told_in_one_line(ended.err)
+    assert second.poll() is None
+    second.send(signal.SIGTERM)  # as torchrun does when one has failed
+    assert second.wait().err == ""
+    assert not (original / "Hangs").exists()
 
 
 @contextmanager

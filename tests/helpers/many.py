@@ -178,7 +178,7 @@ def _cases() -> dict[str, Case]:
     for name in METHODS:
         small: dict[str, Any] = {} if name == "influence" else {"epochs": 1}
         for model in ("mlp", "tied", "frozen", "narrow"):
-            found[f"{name} on {model}"] = Case(model, _quick(name, **small))
+            found[f"{name} on {model}"] = Case(model, _quick(name, batch_size=11, **small))
         found[f"{name} augmented"] = Case("convnet", _quick(name), "augmented")
         for few in ("one to forget", "one to retain"):
             found[f"{name} with {few}"] = Case("convnet", _quick(name, **small), few)

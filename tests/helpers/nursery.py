@@ -136,9 +136,9 @@ class Nursery:
         worst = max(ended, key=lambda one: abs(one.code))
         return Finished(worst.code, "".join(one.out for one in ended), "".join(one.err for one in ended))
 
-    def launch(self, processes: int, command: str, cwd: Path) -> list[Child]:
+    def launch(self, processes: int, command: str, cwd: Path, **environment: str) -> list[Child]:
         """Start the command in that many processes, as torchrun does."""
-        return [self.start(command, cwd, **own) for own in _ranks(processes)]
+        return [self.start(command, cwd, **{**own, **environment}) for own in _ranks(processes)]
 
     def _script(
         self, path: str | Path, arguments: Sequence[str | Path], cwd: Path, environment: Mapping[str, str]
