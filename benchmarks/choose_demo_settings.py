@@ -46,7 +46,7 @@ GRIDS: dict[type[sh.Method], dict[str, tuple[Any, ...]]] = {
 def main() -> None:
     """Trains originals and oracles once, then tries every candidate on them."""
     recipe = Recipe.read(DEMO)
-    data = recipe.source.load()
+    data = recipe.data.load()
     unseen = held_out(data.train, recipe.holdout, recipe.split_seed).tolist()
     split = sh.split(data.train, sh.Forget(FORGET), test=data.test, unseen=unseen)
     split = replace(

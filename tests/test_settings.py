@@ -10,7 +10,20 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from scissorhands.errors import SettingError
-from scissorhands.settings import Settings, at_least_one, non_negative, setting, share, switch, text, to_toml
+from scissorhands.settings import (
+    REQUIRED,
+    Settings,
+    at_least_one,
+    names,
+    non_negative,
+    numbers,
+    setting,
+    share,
+    switch,
+    table,
+    text,
+    to_toml,
+)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -105,3 +118,67 @@ tables = st.dictionaries(st.from_regex(r"\A[a-z_]{1,8}\Z"), plain)
 def test_values_survive_toml(top: dict[str, object], inner: dict[str, object]) -> None:
     top.pop("table", None)
     assert tomllib.loads(to_toml({**top, "table": inner})) == {**top, "table": inner}
+
+
+# Lists and tables
+
+
+@dataclass(frozen=True, kw_only=True)
+class Nested(Settings):
+    inner: Example = setting(Example(), table, "settings of its own")
+    seeds: list[int] = setting([0, 1], numbers, "whole numbers")
+    draws: list[int] | None = setting(None, numbers, "whole numbers, or none")
+    words: str | list[str] = setting(REQUIRED, text, "a text or several")
+    chosen: list[str] = setting(["a"], names, "names")
+    counts: dict[str, int] = setting({}, table, "whole numbers by name")
+    anything: dict[str, Any] = setting({}, table, "values by name")
+
+
+@pytest.mark.parametrize(
+    ("values", "says"),
+    [
+        ({}, "Nested needs 'words'"),
+        ({"inner": {"part": 2}}, "Example: 'part' must be a share from 0 to 1, not 2"),
+        ({"inner": {"prt": 2}}, "Example has no setting 'prt'. Did you mean 'part'"),
+        ({"inner": [1]}, "the settings of Example are names with values"),
+        ({"seeds": 3}, "'seeds' must be a list of whole numbers, each of them once, not 3"),
+        ({"seeds": []}, "'seeds' must be a list"),
+        ({"seeds": [0, 0]}, "'seeds' must be a list"),
+        ({"seeds": [0, True]}, "'seeds' must be a list"),
+        ({"seeds": [0.5]}, "'seeds' must be a list"),
+        ({"seeds": (0, 1)}, "'seeds' must be a list"),
+        ({"seeds": [2**40]}, "'seeds' must be a list .*, and at most 2147483647"),
+        ({"draws": []}, "'draws' must be a list"),
+        ({"draws": [2**40]}, "'draws' must be a list .*, and at most 2147483647"),
+        ({"words": 3}, "'words' must be text"),
+        ({"words": [3]}, "'words' must be text"),
+        ({"chosen": "a"}, "'chosen' must be a list of names"),
+        ({"counts": {"a": "b"}}, "'counts' must be a table"),
+        ({"counts": {"a": 2**40}}, "'counts' must be a table .*, and at most 2147483647"),
+        ({"counts": {1: 1}}, "'counts' must be a table"),
+        ({"anything": 3}, "'anything' must be a table"),
+    ],
+)
+def test_a_bad_list_or_table_is_refused(values: Any, says: str) -> None:
+    with pytest.raises(SettingError, match=says):
+        Nested.make({"words": "x", **values} if values else values)
+
+
+def test_lists_and_tables_are_kept_and_a_table_becomes_settings() -> None:
+    made = Nested.make(
+        {"words": ["a", "b"], "inner": {"part": 1}, "draws": [3], "counts": {"a": 1}, "anything": {"b": [1, "c"]}}
+    )
+    assert made.inner == Example(part=1.0)
+    assert (made.words, made.draws, made.counts, made.anything) == (["a", "b"], [3], {"a": 1}, {"b": [1, "c"]})
+    assert Nested.make(made.to_dict()) == made
+
+
+def test_a_list_that_is_a_default_belongs_to_one_object() -> None:
+    Nested(words="x").seeds.append(5)
+    assert Nested(words="x").seeds == [0, 1]
+    assert {row["name"]: row["default"] for row in Nested.described()}["seeds"] == [0, 1]
+
+
+def test_what_is_typed_for_a_list_is_refused_as_text() -> None:
+    with pytest.raises(SettingError, match="'seeds' must be a list"):
+        Nested.make({"words": "x", **Nested.parsed(["seeds=12"])})

@@ -3,11 +3,14 @@
 That line feeds the check when the object is made, the command line's help, the documentation, and the report.
 """
 
+import copy
 import dataclasses
 import math
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import MISSING, dataclass, field, fields
-from typing import Any, Self, get_type_hints
+from functools import partial
+from types import UnionType
+from typing import Any, Self, get_args, get_origin, get_type_hints
 
 import tomli_w
 
@@ -34,6 +37,9 @@ at_least_one = Rule("a whole number, 1 or more", lambda x: x >= 1)
 at_least_two = Rule("a whole number, 2 or more", lambda x: x >= 2)
 switch = Rule("true or false", lambda x: True)
 text = Rule("text", lambda x: True)
+table = Rule("a table of names with values", lambda x: True)
+numbers = Rule("a list of whole numbers, each of them once", lambda x: x is None or 0 < len(x) == len({*x}))
+names = Rule("a list of names, each of them once", lambda x: 0 < len(x) == len({*x}))
 patterns = Rule("one or more name patterns, separated by commas", lambda x: bool(x.strip(" ,")))
 
 
@@ -42,9 +48,15 @@ def one_of(*names: str) -> Rule:
     return Rule("one of " + ", ".join(names), lambda x: x in names)
 
 
+REQUIRED = MISSING  # the default of a setting that has none
+
+
 def setting(default: Any, rule: Rule, meaning: str) -> Any:
-    """Declare a field of a Settings class: default, rule, meaning."""
-    return field(default=default, metadata={"rule": rule, "meaning": meaning})
+    """Return one field of a Settings class: default, rule, meaning."""
+    about = {"rule": rule, "meaning": meaning}
+    if isinstance(default, list | dict):
+        return field(default_factory=partial(copy.deepcopy, default), metadata=about)
+    return field(default=default, metadata=about)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -65,10 +77,15 @@ class Settings:
         for name in values:
             if name not in known:
                 raise SettingError(f"{cls.__name__} has no setting '{name}'. {did_you_mean(name, known)}")
-        missing = [f.name for f in fields(cls) if f.default is MISSING and f.name not in values]
+        missing = [name for name in cls.required() if name not in values]
         if missing:
             raise SettingError(f"{cls.__name__} needs '{missing[0]}'.")
         return cls(**values)
+
+    @classmethod
+    def required(cls) -> list[str]:
+        """Return the names of the settings that have no default."""
+        return [f.name for f in fields(cls) if f.default is MISSING and f.default_factory is MISSING]
 
     @classmethod
     def parsed(cls, assignments: Iterable[str]) -> dict[str, Any]:
@@ -88,12 +105,12 @@ class Settings:
     def described(cls) -> Iterator[dict[str, Any]]:
         """Yield one row per setting: name, default, rule, meaning."""
         for f in fields(cls):
-            default = None if f.default is MISSING else f.default
+            default = f.default if f.default_factory is MISSING else f.default_factory()
             if "rule" not in f.metadata:
                 raise SettingError(f"{cls.__name__}: write '{f.name}' as a setting(default, rule, meaning).")
             yield {
                 "name": f.name,
-                "default": default,
+                "default": None if default is MISSING else default,
                 "rule": f.metadata["rule"].says,
                 "meaning": f.metadata["meaning"],
             }
@@ -105,21 +122,54 @@ class Settings:
     def _checked(self, f: dataclasses.Field[Any], kind: type, value: Any) -> Any:
         if "rule" not in f.metadata:
             raise SettingError(f"{type(self).__name__}: write '{f.name}' as a setting(default, rule, meaning).")
+        if isinstance(kind, type) and issubclass(kind, Settings):
+            return value if isinstance(value, kind) else kind.make(value)
         rule: Rule = f.metadata["rule"]
-        most = MOST.get(kind, math.inf)
-        large = type(value) in MOST and abs(value) > most
-        if kind is float and type(value) is int and not large:
+        kind = next((one for one in _kinds(kind) if _fits(value, one)), kind)
+        if kind is float and type(value) is int and not _beyond(value, kind):
             value = float(value)
-        if type(value) is not kind or large or not rule.holds(value):
-            says = f"{rule.says}, and at most {most}" if large else rule.says
+        most = _beyond(value, kind)
+        if not _fits(value, kind) or most or not rule.holds(value):
+            says = f"{rule.says}, and at most {most}" if most else rule.says
             raise SettingError(f"{type(self).__name__}: '{f.name}' must be {says}, not {given(value)}.")
         return value
+
+
+def _kinds(kind: Any) -> tuple[Any, ...]:
+    """Return the types that a field may have."""
+    return get_args(kind) if get_origin(kind) is UnionType else (kind,)
+
+
+def _leaves(value: Any, kind: Any) -> Iterator[tuple[Any, Any]]:
+    """Walk the values in a list or a table, each with the type that it must have."""
+    if get_origin(kind) is list and type(value) is list:
+        inside = value
+    elif get_origin(kind) is dict and isinstance(value, dict) and all(type(name) is str for name in value):
+        inside = list(value.values())
+    else:
+        yield value, kind
+        return
+    for one in inside:
+        yield from _leaves(one, get_args(kind)[-1])
+
+
+def _fits(value: Any, kind: Any) -> bool:
+    """Tell whether a value is of a type, and so is everything in it."""
+    return all(wanted is Any or type(one) is wanted for one, wanted in _leaves(value, kind))
+
+
+def _beyond(value: Any, kind: Any) -> float | None:
+    """Return the largest number that a setting of this type may hold, if one of its numbers is larger."""
+    leaves = [(one, MOST.get(wanted, math.inf)) for one, wanted in _leaves(value, kind)]
+    return next((most for one, most in leaves if type(one) in MOST and abs(one) > most), None)
 
 
 def _read(value: str, kind: Any) -> Any:
     """Read the text as a value of the kind, or leave it for the field's rule to refuse."""
     if kind is bool:
         return {"true": True, "false": False}.get(value.lower(), value)
+    if kind not in (int, float):
+        return value
     try:
         return kind(value)
     except ValueError:

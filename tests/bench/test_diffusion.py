@@ -351,16 +351,24 @@ MISTAKES: dict[str, tuple[str, dict[str, Any], str]] = {
     "settings of a method that is not run": ("salun", {"lr": 0.1}, "a recipe for a pipeline has no 'salun'."),
     "no concept": ("", {"forget": None}, "a recipe for a pipeline needs 'forget'."),
     "no prompts": ("", {"prompts": None}, "a recipe for a pipeline needs 'prompts'."),
-    "a concept that is a number": ("", {"forget": 3}, "'forget' cannot be 3."),
+    "a concept that is a number": (
+        "",
+        {"forget": 3},
+        "'forget' must be a concept, such as concept:",
+    ),
     "a concept of an unknown kind": ("", {"forget": "conzept:three"}, "Did you mean 'concept'?"),
-    "a pipeline that is a number": ("", {"pipeline": 3}, "'pipeline' cannot be 3."),
+    "a pipeline that is a number": ("", {"pipeline": 3}, "'pipeline' must be text, not 3."),
     "a pipeline that is not there": ("", {"pipeline": "nowhere"}, "there is no pipeline folder 'nowhere'."),
-    "a title that is a number": ("", {"title": 3}, "'title' cannot be 3."),
-    "a number in words": ("", {"per_prompt": "two"}, "'per_prompt' cannot be 'two'."),
-    "a number that is no number": ("", {"per_prompt": True}, "'per_prompt' cannot be True."),
-    "a first seed with a point": ("", {"first_seed": 1.5}, "'first_seed' cannot be 1.5."),
-    "one seed": ("", {"seeds": 3}, "'seeds' cannot be 3: it is a list"),
-    "seeds in words": ("", {"seeds": ["a"]}, "'seeds' cannot be ['a']: it is a list"),
+    "a title that is a number": ("", {"title": 3}, "'title' must be text, not 3."),
+    "a number in words": ("", {"per_prompt": "two"}, "'per_prompt' must be a whole number from 1 to 1000000"),
+    "a number that is no number": (
+        "",
+        {"per_prompt": True},
+        "'per_prompt' must be a whole number from",
+    ),
+    "a first seed with a point": ("", {"first_seed": 1.5}, "'first_seed' must be a whole number, 0 or more, not 1.5."),
+    "one seed": ("", {"seeds": 3}, "'seeds' must be a list"),
+    "seeds in words": ("", {"seeds": ["a"]}, "'seeds' must be a list"),
     "a method that needs a classifier": (
         "",
         {"methods": ["scissorhands", "finetune", "influence"]},
@@ -385,24 +393,28 @@ MISTAKES: dict[str, tuple[str, dict[str, Any], str]] = {
     "a classifier that is not there": ("judging", {"classifier": "./no"}, "there is no model folder 'no'."),
     "features without real images": ("judging", {"features": "a.pt"}, "FID needs both, features and real images."),
     "a file of prompts that is not there": ("", {"prompts": "no.csv"}, "the prompts 'no.csv' cannot be read"),
-    "prompts that are a number": ("", {"prompts": 3}, "'prompts' cannot be 3"),
-    "prompts that are numbers": ("", {"prompts": [1, 2]}, "'prompts' cannot be [1, 2]"),
+    "prompts that are a number": ("", {"prompts": 3}, "'prompts' must be a CSV file, or a list of texts"),
+    "prompts that are numbers": ("", {"prompts": [1, 2]}, "'prompts' must be a CSV file, or a list of texts"),
     "prompts that are none": ("", {"prompts": []}, "recipe.toml"),
-    "one method": ("", {"methods": "finetune"}, "'methods' cannot be 'finetune': it is a list"),
-    "methods that are numbers": ("", {"methods": [1]}, "'methods' cannot be [1]: it is a list"),
-    "methods that are a number": ("", {"methods": 3}, "'methods' cannot be 3"),
+    "one method": ("", {"methods": "finetune"}, "'methods' must be a list of names"),
+    "methods that are numbers": ("", {"methods": [1]}, "'methods' must be a list of names"),
+    "methods that are a number": ("", {"methods": 3}, "'methods' must be a list of names"),
     "no image of each": ("", {"per_prompt": 0}, "recipe.toml"),
     "a seed twice": ("", {"seeds": [0, 0]}, "recipe.toml"),
     "a class": ("", {"forget": "class:3"}, "a concept"),
-    "no seed": ("", {"seeds": []}, "'seeds' cannot be []"),
-    "more images than can be": ("", {"per_prompt": 2**40}, "'per_prompt' is a whole number from 1 to 1000000"),
-    "a seed beyond bounds": ("", {"seeds": [2**40]}, "'seeds' must be whole numbers of at most 2147483647"),
+    "no seed": ("", {"seeds": []}, "'seeds' must be a list"),
+    "more images than can be": ("", {"per_prompt": 2**40}, "'per_prompt' must be a whole number from 1 to 1000000"),
+    "a seed beyond bounds": (
+        "",
+        {"seeds": [2**40]},
+        "each of them once, and at most 2147483647",
+    ),
     "code that the user does not name": (
         "",
         {"methods": ["scissorhands", "finetune", "no_such_module:It"]},
         "If you trust it, name it: --trust no_such_module:It",
     ),
-    "a method twice": ("", {"methods": ["finetune", "finetune"]}, "each stands once"),
+    "a method twice": ("", {"methods": ["finetune", "finetune"]}, "each of them once"),
 }
 
 
@@ -423,11 +435,15 @@ def test_a_method_may_have_an_erasure_of_its_own(base: Path, tmp_path: Path) -> 
 
 
 def test_settings_of_a_method_stand_in_a_table(base: Path, tmp_path: Path) -> None:
-    recipe = {name: table for name, table in tables(base).items() if name not in ("finetune", "drawing")}
-    for name in ("finetune", "drawing"):
+    recipe = {name: table for name, table in tables(base).items() if name not in ("finetune", "drawing", "erasure")}
+    says = {
+        "finetune": "the settings of 'finetune' stand in a table: [finetune].",
+        "drawing": "the settings of Drawing are names with values, not 3.",
+        "erasure": "'erasure' must be a table of names with values, not 3.",
+    }
+    for name, message in says.items():
         path = written(tmp_path, {**recipe, "": {**recipe[""], name: 3}})
-        answer = cli(f"bench {path} -o {tmp_path / 'out'}")
-        assert_refused(answer, f"the settings of '{name}' stand in a table: [{name}].")
+        assert_refused(cli(f"bench {path} -o {tmp_path / 'out'}"), message)
 
 
 def test_a_mistake_is_named_with_its_file(base: Path, tmp_path: Path) -> None:

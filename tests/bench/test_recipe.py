@@ -32,11 +32,11 @@ every_recipe = pytest.mark.parametrize("path", [*RECIPES, DEMO], ids=lambda path
 @every_recipe
 def test_everything_that_a_recipe_names_is_built(path: Path) -> None:
     recipe = Recipe.read(path)
-    assert recipe.source.name in KNOWN
+    assert recipe.data.name in KNOWN
     assert recipe.entries[0].name == "retrain"
     assert {entry.name for entry in recipe.entries} >= {"retrain", "scissorhands"}
     if recipe.model in NETWORKS:
-        network = NETWORKS[recipe.model](classes=10, channels=3, **recipe.arguments)
+        network = NETWORKS[recipe.model](classes=10, channels=3, **recipe.model_set)
         for entry in recipe.entries:
             if entry.name == "scissorhands":
                 assert select(network, entry.method.to_dict()["parameters"])
@@ -122,7 +122,7 @@ SMALL = 'data = "digits"\nmodel = "small"\nforget = "random:10%"\n'
 @pytest.mark.parametrize(
     ("text", "says"),
     [
-        ('model = "small"', "needs 'data'"),
+        ('model = "small"\nforget = "class:3"', "needs 'data'"),
         (SMALL + "[scisorhands]\ntrim=0.1", "Did you mean 'scissorhands'"),
         (SMALL + "[scissorhands]\ntrimm=0.1", "Did you mean 'trim'"),
         (SMALL + "[training]\nlr=-1", "'lr' must be"),
@@ -134,10 +134,10 @@ SMALL = 'data = "digits"\nmodel = "small"\nforget = "random:10%"\n'
         (SMALL + 'holdout="x"', "'holdout' must be a share"),
         (SMALL + "scissorhands=3", "stand in a table"),
         (SMALL + 'draws="all"', "'draws' must be a list"),
-        (SMALL + "seeds=[0, 0]", "'seeds' names a number twice"),
+        (SMALL + "seeds=[0, 0]", r"'seeds' must be a list of whole numbers, each of them once, not \[0, 0\]"),
         (SMALL.replace("random:10%", "class:3") + "draws=[0, 1]", "'draws' are of what is forgotten at random"),
         (SMALL + "method_seeds=[]", "'method_seeds' must be a list"),
-        (SMALL + 'level="standart"', "Did you mean 'standard'"),
+        (SMALL + 'level="standart"', "'level' must be one of quick, standard, deep, not \"standart\""),
         (SMALL + "tried={finetune=-1}", "'tried' must be a table"),
         (SMALL + "tried={finetun=1}", "Did you mean 'finetune'"),
         (SMALL + "training=[1]", r"the settings of Training are names with values, not \[1\]"),
@@ -149,12 +149,17 @@ SMALL = 'data = "digits"\nmodel = "small"\nforget = "random:10%"\n'
         (SMALL + "training={lr=2024-01-01}", '"2024-01-01" is neither text'),
         (SMALL + "seeds=[1000000000000000000000000000000]", "is neither text, nor a number of 64 bits"),
         (SMALL + f"seeds=[0x{'f' * 5000}]", "this int is neither text"),
-        (SMALL + "seeds=[4294967296]", "'seeds' must be whole numbers of at most 2147483647"),
-        (SMALL + "split_seed=4294967296", "'split_seed' must be a whole number of at most 2147483647"),
+        (
+            SMALL + "seeds=[4294967296]",
+            "'seeds' must be a list of whole numbers, .* and at most 2147483647",
+        ),
+        (SMALL + "split_seed=4294967296", "'split_seed' must be a whole number, and at most 2147483647"),
         (SMALL + "[scissorhands]\nbalance=1e308", r"'balance' must be a number, 0 or more, and at most 1e\+30"),
         (SMALL + "[scissorhands]\nbalance=[[0.1]]", "'balance' must be"),
         (SMALL + ".".join(["title", *"x" * 5000]) + "=1", "nested too deeply"),
         (SMALL + 'methods=[""]', "there is no method ''"),
+        (SMALL + 'methods=["esd"]', "'esd' applies only to diffusion pipelines; the model is a classifier"),
+        (SMALL + 'methods=["finetune"]\nfinetune.lr=[]', "leaves no method to run"),
         (SMALL.replace("random:10%", ""), "'' does not say what to forget"),
         (SMALL + 'methods=["no_such_module:It"]', "If you trust it, name it: --trust no_such_module:It"),
         (SMALL.replace("small", "no_such_module:it"), "If you trust it, name it: --trust no_such_module:it"),
@@ -363,6 +368,6 @@ def test_what_would_fail_after_training_is_refused_before_it_and_leaves_nothing(
 
 
 def test_a_method_that_is_named_twice_is_refused(tmp_path: Path) -> None:
-    path = written(tmp_path, 'model = "small"\nforget = "class:3"\nmethods = ["finetune", "finetune"]\n')
-    with pytest.raises(SettingError, match="'methods' names one twice"):
+    path = written(tmp_path, SMALL + 'methods = ["finetune", "finetune"]\n')
+    with pytest.raises(SettingError, match="'methods' must be a list of names, each of them once"):
         Recipe.read(path)

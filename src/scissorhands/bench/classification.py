@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from .. import runs
+from ..data.forget import Forget
 from ..data.problem import Log, ignore
 from ..data.sources import Source
 from ..data.split import held_out, split
@@ -61,12 +62,12 @@ def bench(recipe: Recipe, folder: Path, device: str, log: Log = ignore) -> Table
 
 def _require_sense(recipe: Recipe, read: Read) -> None:
     """Refuses what would fail only after training: what there is to forget, and which weights a method may trim."""
-    data = read(recipe.source)
+    data = read(recipe.data)
     unseen = held_out(data.train, recipe.holdout, recipe.split_seed).tolist() if recipe.holdout else recipe.unseen
     for draw in recipe.draws or [recipe.split_seed]:
-        split(data.train, recipe.forget, test=data.test, unseen=unseen, seed=draw)
+        split(data.train, Forget(recipe.forget), test=data.test, unseen=unseen, seed=draw)
     with seeded(0, "model"):
-        model, _ = models.create(recipe.model, data.train, recipe.arguments)
+        model, _ = models.create(recipe.model, data.train, recipe.model_set)
     for entry in recipe.entries:
         if names := entry.method.to_dict().get("parameters"):
             select(model, names)
@@ -80,11 +81,11 @@ def _about(recipe: Recipe) -> dict[str, Any]:
         "title": recipe.title,
         "level": recipe.level,
         "made": {
-            "data": recipe.source.to_dict(),
+            "data": recipe.data.to_dict(),
             "model": recipe.model,
-            "model_set": dict(recipe.arguments),
+            "model_set": dict(recipe.model_set),
             "training": recipe.training.to_dict(),
-            "forget": recipe.forget.text,
+            "forget": recipe.forget,
             "split_seed": recipe.split_seed,
             "holdout": recipe.holdout,
             "unseen": recipe.unseen,
@@ -109,8 +110,8 @@ def _seed(recipe: Recipe, folder: Path, seed: int, device: str, read: Read, log:
     if not _finished(trained, recipe.training.to_dict()):
         train(
             recipe.model,
-            recipe.arguments,
-            recipe.source,
+            recipe.model_set,
+            recipe.data,
             recipe.training,
             recipe.holdout,
             Place(trained, seed=seed, device=device, resume=runs.resumable(trained)),
@@ -125,7 +126,7 @@ def _seed(recipe: Recipe, folder: Path, seed: int, device: str, read: Read, log:
 def _draw(recipe: Recipe, trained: Path, draw: int, place: Place, read: Read, log: Log) -> Iterator[Run]:
     """Original, reference and methods on one draw, each compared with the reference if there is one."""
     # The original is trained here, by what the recipe says: it may know little, but its labels fit.
-    request = Request(recipe.forget, recipe.source, draw, recipe.unseen, untrained=True)
+    request = Request(Forget(recipe.forget), recipe.data, draw, recipe.unseen, untrained=True)
 
     def at(name: str) -> Place:
         there = place.folder / name

@@ -3,12 +3,12 @@
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 from .. import runs
 from ..data.forget import Forget
 from ..data.problem import Log, ignore
-from ..errors import DataError, ReadError, RunError, SettingError, did_you_mean
+from ..errors import DataError, ReadError, RunError, SettingError
 from ..files import read_toml
 from ..report import page as report
 from ..report.table import Table, tabulate
@@ -19,7 +19,7 @@ from ..runs.diffusion.drawn import Drawn, sign
 from ..runs.diffusion.judging import Judging, Panel
 from ..runs.place import Place
 from ..runs.scrub import scrub
-from ..settings import MOST
+from ..settings import REQUIRED, Rule, count, names, setting, table, text
 from ..tasks import method
 from ..tasks.diffusion import drawing
 from ..tasks.diffusion import pipeline as pipelines
@@ -29,23 +29,13 @@ from ..tasks.diffusion.pictures import Pictures
 from ..tasks.diffusion.prompts import Prompt
 from ..tasks.diffusion.prompts import prompts as read_prompts
 from ..tasks.diffusion.task import Diffusion
-from .recipe import Entry, entries, load, require_trusted
+from .recipe import BaseRecipe, Entry, entries
 
 METHODS = tuple(name for name in Diffusion.methods() if name != "esd")  # unless a recipe names others
 _IMAGES = 1_000_000  # of a prompt, at most
-_KEYS = (
-    "title",
-    "pipeline",
-    "forget",
-    "seeds",
-    "methods",
-    "prompts",
-    "per_prompt",
-    "first_seed",
-    "erasure",
-    "drawing",
-    "judging",
-)
+_images = Rule(f"a whole number from 1 to {_IMAGES}", lambda x: 1 <= x <= _IMAGES)
+_concept = Rule("a concept, such as concept:nudity,naked", lambda x: Forget(x).text.startswith("concept:"))
+_prompts = Rule("a CSV file, or a list of texts, each of them once", lambda x: type(x) is str or names.holds(x))
 
 
 @dataclass(frozen=True)
@@ -61,7 +51,10 @@ def attempts(methods: Mapping[str, Mapping[str, Any]], erasure: Mapping[str, Any
     found = []
     for name, values in methods.items():
         settings = {key: value for key, value in values.items() if key != "erasure"}
-        own = Erasure.make({**erasure, **values.get("erasure", {})})
+        more = values.get("erasure", {})
+        if not isinstance(more, Mapping):
+            raise SettingError(f"the erasure of '{name}' stands in a table: [{name}.erasure].")
+        own = Erasure.make({**erasure, **more})
         found += [Attempt(entry, own) for entry in entries(name, method(name, Diffusion, "the model"), settings)]
     return found
 
@@ -152,84 +145,50 @@ class Experiment:
         return judging.judge(Drawn(drawn), self.forget, panel, at, before, seconds, log)
 
 
+@dataclass(frozen=True, kw_only=True)
+class PipelineRecipe(BaseRecipe):
+    """An experiment with a diffusion pipeline, as a recipe says it."""
+
+    called: ClassVar[str] = "a recipe for a pipeline"
+
+    pipeline: str = setting(REQUIRED, text, "folder of the pipeline")
+    forget: str = setting(REQUIRED, _concept, "what to forget")
+    prompts: str | list[str] = setting(REQUIRED, _prompts, "what to draw")
+    per_prompt: int = setting(100, _images, "images of each prompt, if they are not in a file")
+    first_seed: int = setting(0, count, "seed of the first image")
+    methods: list[str] = setting(list(METHODS), names, "what makes the pipeline forget")
+    erasure: dict[str, Any] = setting({}, table, "how the concept is erased")
+    drawing: Drawing = setting(Drawing(), table, "how images are drawn")
+    judging: Judging = setting(Judging(), table, "by what images are judged")
+
+    def experiment(self) -> "Experiment":
+        """Build all that the recipe names."""
+        wanted = (
+            drawing.each(read_prompts(Path(self.prompts)), self.first_seed)
+            if isinstance(self.prompts, str)
+            else drawing.several(self.prompts, self.per_prompt, self.first_seed)
+        )
+        chosen = attempts({name: self.settings.get(name, {}) for name in self.methods}, self.erasure)
+        return Experiment(
+            self.title, Path(self.pipeline), Forget(self.forget), chosen, wanted, self.drawing, self.seeds
+        )
+
+
 def read(path: Path, trusted: Collection[str] = ()) -> tuple[Experiment, Judging]:
-    """The experiment in a file, and by what it is judged; what it names is built, so that a mistake shows at once.
+    """Read the experiment in a file, and by what it is judged; what it names is built, so that a mistake shows at once.
 
     Somebody's code runs only if it is among the `trusted`.
     """
-    text = load(path)
+    recipe = PipelineRecipe.read(path, trusted)
     try:
-        return _made(text, path.stem, trusted)
+        return recipe.experiment(), recipe.judging
     except (SettingError, DataError) as error:
         raise SettingError(f"{path}: {error}") from None
 
 
 def is_one(path: Path) -> bool:
-    """Whether a recipe is about a pipeline."""
+    """Tell whether a recipe is about a pipeline."""
     try:
         return not {"pipeline", "prompts"}.isdisjoint(read_toml(path))
     except ReadError:
         return False
-
-
-def _made(text: Mapping[str, Any], stem: str, trusted: Collection[str]) -> tuple[Experiment, Judging]:
-    _check(text)
-    forget = Forget(text["forget"])
-    if not forget.text.startswith("concept:"):
-        raise SettingError(f"a pipeline forgets a concept, such as concept:nudity,naked, and not '{forget.text}'.")
-    names = text.get("methods", METHODS)
-    require_trusted(names, trusted)
-    prompts, seed = text["prompts"], text.get("first_seed", 0)
-    wanted = (
-        drawing.each(read_prompts(Path(prompts)), seed)
-        if isinstance(prompts, str)
-        else drawing.several(prompts, text.get("per_prompt", 100), seed)
-    )
-    experiment = Experiment(
-        text.get("title", stem),
-        Path(text["pipeline"]),
-        forget,
-        attempts({name: text.get(name, {}) for name in names}, text.get("erasure", {})),
-        wanted,
-        Drawing.make(text.get("drawing", {})),
-        text.get("seeds", [0, 1, 2]),
-    )
-    return experiment, Judging.make(text.get("judging", {}))
-
-
-def _check(text: Mapping[str, Any]) -> None:
-    """Refuses what is of the wrong kind, unknown, or missing."""
-    for key, kind in (("pipeline", str), ("forget", str), ("title", str), ("per_prompt", int), ("first_seed", int)):
-        if key in text and type(text[key]) is not kind:
-            raise SettingError(f"'{key}' cannot be {text[key]!r}.")
-    for key, kind in (("seeds", int), ("methods", str)):
-        if not _are(text.get(key, [kind()]), kind):
-            raise SettingError(f"'{key}' cannot be {text[key]!r}: it is a list in which each stands once.")
-    names = text.get("methods", METHODS)
-    for key in text:
-        if key not in _KEYS and key not in names:
-            raise SettingError(f"a recipe for a pipeline has no '{key}'. {did_you_mean(key, [*_KEYS, *names])}")
-    for key in ("pipeline", "forget", "prompts"):
-        if key not in text:
-            raise SettingError(f"a recipe for a pipeline needs '{key}'.")
-    if not isinstance(text["prompts"], str) and not _are(text["prompts"], str):
-        raise SettingError(f"'prompts' cannot be {text['prompts']!r}: it is a CSV file, or a list of texts.")
-    if not 1 <= text.get("per_prompt", 1) <= _IMAGES or not 0 <= text.get("first_seed", 0) <= 2**62:
-        raise SettingError(f"'per_prompt' is a whole number from 1 to {_IMAGES}, and 'first_seed' from 0 to 2**62.")
-    if any(abs(seed) > MOST[int] for seed in text.get("seeds", ())):
-        raise SettingError(f"'seeds' must be whole numbers of at most {MOST[int]}.")
-    for key in ("erasure", "drawing", "judging", *names):
-        if not isinstance(text.get(key, {}), dict):
-            raise SettingError(f"the settings of '{key}' stand in a table: [{key}].")
-    for name in names:
-        if not isinstance(text.get(name, {}).get("erasure", {}), dict):
-            raise SettingError(f"the erasure of '{name}' stands in a table: [{name}.erasure].")
-
-
-def _are(values: Any, kind: type) -> bool:
-    """Whether it is a list of such values, with at least one, and none twice."""
-    return (
-        isinstance(values, list)
-        and all(type(value) is kind for value in values)
-        and 0 < len(values) == len(set(values))
-    )

@@ -2,40 +2,29 @@
 
 import itertools
 from collections.abc import Collection, Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar, Self
 
 from ..data.forget import Forget
 from ..data.sources import Source
 from ..errors import DataError, SettingError, did_you_mean, given
 from ..files import read_toml
-from ..methods import Method, find
+from ..methods import Method
 from ..methods.training import Training
 from ..metrics import LEVELS
-from ..settings import MOST
+from ..settings import REQUIRED, Rule, Settings, below_one, names, numbers, one_of, setting, table, text
+from ..tasks import method
+from ..tasks.classification.task import Classification
 
 # The paper's comparison: the oracle first, then the eight others, then its own method.
 PAPER = ("retrain", "finetune", "ascent", "influence", "shrink", "expand", "l1sparse", "salun", "scissorhands")
 HOLDOUT = 0.1  # the share of the training data that is held out as unseen, unless something else is asked
 _BYTES, _DEPTH = 4 << 20, 8  # more than any recipe has
-_KEYS = (
-    "title",
-    "data",
-    "model",
-    "model_set",
-    "forget",
-    "seeds",
-    "draws",
-    "method_seeds",
-    "split_seed",
-    "holdout",
-    "unseen",
-    "level",
-    "methods",
-    "tried",
-    "training",
-)
+_below_one = Rule("a share from 0, below 1", below_one.holds)
+_whole = Rule("a whole number", lambda x: True)
+_tried = Rule("a table of whole numbers by method", lambda x: all(one >= 0 for one in x.values()))
 
 
 @dataclass(frozen=True)
@@ -48,81 +37,101 @@ class Entry:
     tried: int | None = None
 
 
-@dataclass(frozen=True)
-class Recipe:
-    """Which data and model, what to forget, by which methods, how often.
+@dataclass(frozen=True, kw_only=True)
+class BaseRecipe(Settings):
+    """What the recipe of every kind of experiment has; in a file, the settings of a method stand under its name."""
+
+    called: ClassVar[str] = "a recipe"
+
+    title: str = setting("", text, "title of the page; if empty, the name of the file")
+    forget: str = setting(REQUIRED, text, "what to forget")
+    methods: list[str] = setting(list(PAPER), names, "what makes the model forget")
+    settings: dict[str, dict[str, Any]] = setting({}, table, "settings of the methods, by their names")
+    seeds: list[int] = setting([0, 1, 2], numbers, "seeds, each for a run of every method")
+
+    @classmethod
+    def read(cls, path: Path, trusted: Collection[str] = ()) -> Self:
+        """Read the recipe in a file. Somebody's code runs only if it is among the `trusted`."""
+        found = {"title": path.stem, **load(path)}
+        try:
+            return cls.make(cls._grouped(found, trusted))
+        except (SettingError, DataError) as error:
+            raise SettingError(f"{path}: {error}") from None
+
+    @classmethod
+    def _grouped(cls, found: Mapping[str, Any], trusted: Collection[str]) -> dict[str, Any]:
+        """Put the tables of methods under `settings`; refuse what is neither a setting nor a method that is run."""
+        rows = {row["name"]: row["default"] for row in cls.described() if row["name"] != "settings"}
+        chosen = found.get("methods", rows["methods"])
+        texts = isinstance(chosen, list) and all(isinstance(name, str) for name in chosen)
+        chosen = chosen if texts and names.holds(chosen) else []  # what is no list of names will be refused
+        for key in cls.required():
+            if key not in found:
+                raise SettingError(f"{cls.called} needs '{key}'.")
+        for key, value in found.items():
+            if key not in rows and key not in chosen and chosen:
+                raise SettingError(f"{cls.called} has no '{key}'. {did_you_mean(key, [*rows, *chosen])}")
+            if key not in rows and not isinstance(value, dict):
+                raise SettingError(f"the settings of '{key}' stand in a table: [{key}].")
+        require_trusted([str(found.get("model", "")), *chosen], trusted)
+        own = {name: found[name] for name in rows if name in found}
+        return {**own, "settings": {name: found[name] for name in chosen if name in found}}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Recipe(BaseRecipe):
+    """An experiment with a classifier: which data and model, what to forget, by which methods, how often.
 
     Chance enters at three levels: `seeds` of the training, `draws` of what is forgotten at random, and `method_seeds`;
     without the last, a method runs with the seed of the training. `tried` is how many runs chose a method's settings.
     """
 
-    title: str
-    source: Source
-    model: str
-    arguments: Mapping[str, Any]
-    forget: Forget
-    training: Training
-    entries: list[Entry]
-    seeds: list[int] = field(default_factory=lambda: [0, 1, 2])
-    draws: list[int] = field(default_factory=list)
-    method_seeds: list[int] = field(default_factory=list)
-    level: str = "quick"
-    split_seed: int = 0
-    holdout: float = HOLDOUT
-    unseen: float = 0.2
+    data: Source = setting(REQUIRED, table, "which data, and how to read it")
+    model: str = setting(REQUIRED, text, "name of the model")
+    model_set: dict[str, Any] = setting({}, table, "arguments of the model")
+    training: Training = setting(Training(), table, "how the original is trained")
+    tried: dict[str, int] = setting({}, _tried, "runs that chose a method's settings")
+    draws: list[int] | None = setting(None, numbers, "seeds of what is forgotten at random")
+    method_seeds: list[int] | None = setting(None, numbers, "seeds of the methods")
+    level: str = setting("quick", one_of(*LEVELS), "how much to spend on evaluation")
+    split_seed: int = setting(0, _whole, "seed of the division of data")
+    holdout: float = setting(HOLDOUT, _below_one, "share of the training data to hold out as unseen")
+    unseen: float = setting(0.2, _below_one, "share of the test data to set aside as unseen, if nothing is held out")
 
-    @classmethod
-    def read(cls, path: Path, trusted: Collection[str] = ()) -> "Recipe":
-        """The recipe in a file; everything that it names is built, so that a mistake shows before the work.
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if len(self.draws or ()) > 1 and not self.forget.startswith(("random:", "classes:")):
+            raise SettingError(f"'draws' are of what is forgotten at random, and '{self.forget}' is not.")
+        for name in self.tried:
+            if name not in self.methods:
+                raise SettingError(f"'tried' names '{name}', which is not run here. {did_you_mean(name, self.methods)}")
+        Forget(self.forget)
+        if not self.entries:  # all that it names is built, so that a mistake shows before the work
+            raise SettingError("a list of settings is empty, which leaves no method to run.")
 
-        Somebody's code runs only if it is among the `trusted`.
-        """
-        text = load(path)
-        try:
-            return cls._made(text, path.stem, trusted)
-        except (SettingError, DataError) as error:
-            raise SettingError(f"{path}: {error}") from None
-
-    @classmethod
-    def _made(cls, text: dict[str, Any], stem: str, trusted: Collection[str]) -> "Recipe":
-        _check_types(text)
-        names = list(text.get("methods", PAPER))
-        for key in text:
-            if key not in _KEYS and key not in names:
-                raise SettingError(f"a recipe has no '{key}'. {did_you_mean(key, [*_KEYS, *names])}")
-            if key not in _KEYS and not isinstance(text[key], dict):
-                raise SettingError(f"the settings of '{key}' stand in a table: [{key}].")
-        for key in ("data", "model", "forget"):
-            if key not in text:
-                raise SettingError(f"a recipe needs '{key}'.")
-        require_trusted([text["model"], *names], trusted)
-        data = text["data"] if isinstance(text["data"], dict) else {"name": text["data"]}
-        training = Training.make(text.get("training", {}))
-        tried = text.get("tried", {})
-        for name in tried:
-            if name not in names:
-                raise SettingError(f"'tried' names '{name}', which is not run here. {did_you_mean(name, names)}")
-        found = [
+    @cached_property
+    def entries(self) -> list[Entry]:
+        """The methods with their settings; retraining repeats the training."""
+        return [
             entry
-            for name in names
+            for name in self.methods
             for entry in entries(
                 name,
-                find(name),
-                {**(training.to_dict() if name == "retrain" else {}), **text.get(name, {})},
-                tried.get(name),
+                method(name, Classification),
+                {**(self.training.to_dict() if name == "retrain" else {}), **self.settings.get(name, {})},
+                self.tried.get(name),
             )
         ]
-        plain = ("seeds", "draws", "method_seeds", "level", "split_seed")
-        rest: dict[str, Any] = {key: text[key] for key in plain if key in text}
-        rest |= {key: float(text[key]) for key in ("holdout", "unseen") if key in text}
-        title = text.get("title", stem)
-        arguments = text.get("model_set", {})
-        forget = Forget(text["forget"])
-        return cls(title, Source.make(data), text["model"], arguments, forget, training, found, **rest)
+
+    @classmethod
+    def make(cls, values: Mapping[str, Any]) -> Self:
+        """Make the recipe of these values; data may be given by its name alone."""
+        data = values.get("data")
+        return super().make({**values, "data": {"name": data}} if isinstance(data, str) else values)
 
 
 def load(path: Path) -> dict[str, Any]:
-    """The text of a recipe; dates, numbers beyond 64 bits and deep nesting are refused, since none needs them."""
+    """Return the text of a recipe; refuse dates, numbers beyond 64 bits and deep nesting, since none needs them."""
     text = read_toml(path, _BYTES)
     level: list[Any] = [text]
     for _ in range(_DEPTH):
@@ -139,45 +148,14 @@ def load(path: Path) -> dict[str, Any]:
 
 
 def require_trusted(names: Iterable[str], trusted: Collection[str]) -> None:
-    """Refuses code that a recipe names and the user does not: a file that one was sent must not decide what runs."""
+    """Refuse code that a recipe names and the user does not: a file that one was sent must not decide what runs."""
     for name in names:
         if ":" in name and name not in trusted:
             raise SettingError(f"it runs the code '{name}'. If you trust it, name it: --trust {name}")
 
 
-def _check_types(text: Mapping[str, Any]) -> None:
-    """Refuses values of the wrong kind, which TOML lets through."""
-    for key in ("seeds", "draws", "method_seeds"):
-        numbers = text.get(key, [0])
-        if not isinstance(numbers, list) or not numbers or any(type(x) is not int for x in numbers):
-            raise SettingError(f"'{key}' must be a list of whole numbers, not {given(numbers)}.")
-        if any(abs(number) > MOST[int] for number in numbers):
-            raise SettingError(f"'{key}' must be whole numbers of at most {MOST[int]}, not {given(numbers)}.")
-        if len({*numbers}) < len(numbers):
-            raise SettingError(f"'{key}' names a number twice: {given(numbers)}.")
-    if len(text.get("draws", [])) > 1 and not str(text.get("forget", "random:")).startswith(("random:", "classes:")):
-        raise SettingError(f"'draws' are of what is forgotten at random, and '{text['forget']}' is not.")
-    if text.get("level", "quick") not in LEVELS:
-        raise SettingError(f"there is no level '{text['level']}'. {did_you_mean(str(text['level']), LEVELS)}")
-    tried = text.get("tried", {})
-    if not isinstance(tried, dict) or any(type(x) is not int or x < 0 for x in tried.values()):
-        raise SettingError(f"'tried' must be a table of whole numbers by method, not {given(tried)}.")
-    if not isinstance(text.get("methods", []), list) or any(type(x) is not str for x in text.get("methods", [])):
-        raise SettingError(f"'methods' must be a list of names, not {given(text['methods'])}.")
-    if len(set(text.get("methods", ()))) < len(text.get("methods", ())):
-        raise SettingError(f"'methods' names one twice: {given(text['methods'])}.")
-    for key in ("holdout", "unseen"):
-        if type(text.get(key, 0)) not in (int, float) or not 0 <= text.get(key, 0) < 1:
-            raise SettingError(f"'{key}' must be a share from 0, below 1, not {given(text[key])}.")
-    for key, kind in (("split_seed", int), ("model", str), ("forget", str), ("title", str), ("model_set", dict)):
-        if key in text and type(text[key]) is not kind:
-            raise SettingError(f"'{key}' cannot be {given(text[key])}.")
-    if abs(text.get("split_seed", 0)) > MOST[int]:
-        raise SettingError(f"'split_seed' must be a whole number of at most {MOST[int]}, not {text['split_seed']}.")
-
-
 def entries(name: str, kind: type[Method], settings: Mapping[str, Any], tried: int | None = None) -> Iterator[Entry]:
-    """The method with its settings; a list stands for each of its values in turn."""
+    """Return the method with its settings; a list stands for each of its values in turn."""
     lists = {key: value for key, value in settings.items() if isinstance(value, list)}
     for values in itertools.product(*lists.values()):
         chosen = dict(zip(lists, values, strict=True))

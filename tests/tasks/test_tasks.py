@@ -1,0 +1,79 @@
+"""The table of tasks: which kind of model a folder holds, and which methods apply to it."""
+
+import dataclasses
+import json
+from pathlib import Path
+
+import pytest
+
+from helpers import tinysd
+from helpers.commands import cli, done
+from scissorhands import tasks
+from scissorhands.errors import SettingError
+from scissorhands.methods import METHODS, Method
+from scissorhands.tasks.classification.task import Classification
+from scissorhands.tasks.diffusion.task import Diffusion
+
+
+def test_a_folder_with_an_index_is_a_pipeline_and_all_else_a_classifier(tmp_path: Path) -> None:
+    assert tasks.find(str(tinysd.source(tmp_path))) is Diffusion
+    for other in (str(tmp_path), "owner/name", "nowhere"):
+        assert tasks.find(other) is Classification
+
+
+def test_a_run_goes_on_as_the_kind_of_model_that_it_was_begun_with() -> None:
+    assert tasks.begun_by({"concept": "concept:three", "model": "gone"}) is Diffusion
+    assert tasks.begun_by({"forget": "class:3", "model": "gone"}) is Classification
+    assert tasks.begun_by({}) is Classification
+
+
+def test_every_method_stands_in_one_table() -> None:
+    assert list(tasks.methods()) == [*METHODS, "esd"]
+    shown = json.loads(done("methods --json").out)
+    assert [row["name"] for row in shown] == list(tasks.methods())
+    assert json.loads(done("methods esd --json").out)["settings"]
+
+
+@pytest.mark.parametrize("task", tasks.TASKS)
+def test_a_method_that_does_not_apply_is_told_from_one_that_is_not_there(task: type[tasks.Task]) -> None:  # type: ignore[type-arg]
+    for name in tasks.methods():
+        if name in task.methods():
+            assert tasks.method(name, task) is tasks.methods()[name]
+            continue
+        with pytest.raises(SettingError, match=rf"^'{name}' applies only to .*s; it is a {task.noun}\.$"):
+            tasks.method(name, task, "it")
+    with pytest.raises(SettingError, match=r"there is no method 'scissorhand'\. Did you mean 'scissorhands'"):
+        tasks.method("scissorhand", task)
+
+
+def test_a_method_that_is_not_there_is_named_by_the_command_too() -> None:
+    answer = cli("methods salunn")
+    assert answer.code == 2
+    assert "there is no method 'salunn'. Did you mean 'salun'?" in answer.err
+
+
+def test_a_method_of_ones_own_applies_to_every_kind_of_model() -> None:
+    for task in tasks.TASKS:
+        found = tasks.method("scissorhands:FineTune", task)
+        assert issubclass(found, Method)
+        assert dataclasses.is_dataclass(found)
+
+
+@pytest.mark.parametrize("task", tasks.TASKS)
+def test_a_request_survives_being_written_down(task: type[tasks.Task]) -> None:  # type: ignore[type-arg]
+    options = {
+        "forget": "concept:three" if task is Diffusion else "class:3",
+        "data": "digits",
+        "data_set": ("size=8",),
+        "split_seed": 3,
+        "unseen": 0.3,
+        "labels": None,
+        "untrained": True,
+        "anchor": "a four",
+        "erase": ("per_prompt=3",),
+    }
+    request = task.request(options)
+    assert task.request_again(request.to_dict()) == request
+    assert task.key in request.to_dict()
+    with pytest.raises(SettingError, match="say what to forget: --forget"):
+        task.request({**options, "forget": None})
