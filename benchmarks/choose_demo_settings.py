@@ -49,9 +49,8 @@ def main() -> None:
     data = recipe.data.load()
     unseen = held_out(data.train, recipe.holdout, recipe.split_seed).tolist()
     split = sh.split(data.train, sh.Forget(FORGET), test=data.test, unseen=unseen)
-    split = replace(
-        split, test=split.unseen, others=split.unseen, unseen=None
-    )  # from here on the test data is out of reach
+    assert split.unseen
+    split = replace(split, test=split.unseen, others=split.unseen, unseen=None)  # the test data is out of reach
     cases = []
     for seed in SEEDS:
         problem = split.problem(seed=seed)
@@ -77,7 +76,7 @@ def main() -> None:
     print(json.dumps(chosen))
 
 
-def gap(method: sh.Method, cases: list, split: sh.Split) -> float:
+def gap(method: sh.Method, cases: list[Any], split: sh.Split) -> float:
     """The mean Avg. Gap over the cases; a method that diverges has the largest gap there is."""
     found = []
     for model, problem, reference in cases:

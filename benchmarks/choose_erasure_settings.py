@@ -26,7 +26,7 @@ from scissorhands.tasks import method
 from scissorhands.tasks.diffusion import drawing, measures, small
 from scissorhands.tasks.diffusion import pipeline as pipelines
 from scissorhands.tasks.diffusion.erasure import Erasure, freed, posed
-from scissorhands.tasks.diffusion.small_parts import PROMPTS
+from scissorhands.tasks.diffusion.small_parts import PROMPTS, WORDS
 
 ORIGINAL, FIRST_SEED, PER_PROMPT = 10, 50_000, 20
 CASES = ((0, 20), (2, 22), (5, 25), (8, 28), (9, 29))  # digits and seeds
@@ -82,7 +82,7 @@ class Bench:
         own = {key: value for key, value in settings.items() if key != "parameters"}
         erasure = Erasure(parameters=settings["parameters"])
         self.pipeline.unet = freed(copy.deepcopy(self.unet), erasure.parameters)
-        problem, _ = posed(self.pipeline, self.train, Forget(f"concept:{small.WORDS[digit]}"), erasure, seed)
+        problem, _ = posed(self.pipeline, self.train, Forget(f"concept:{WORDS[digit]}"), erasure, seed)
         try:
             method(name).make(own).scrub(self.pipeline.unet, problem)
         except ScissorhandsError:

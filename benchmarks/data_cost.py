@@ -31,7 +31,7 @@ def main() -> None:
                 return
             yield batch
 
-    type(case).batches = timed  # type: ignore[method-assign]
+    type(case).batches = timed  # type: ignore[method-assign,assignment]
     start = time.perf_counter()
     Training(epochs=1).fit(resnet18(10, 3, width), case)
     whole = time.perf_counter() - start

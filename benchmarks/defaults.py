@@ -85,11 +85,11 @@ def main() -> None:
                     for part, accuracy in accuracies(model, parts).items():
                         found.setdefault((name, forget, settings, part), []).append(accuracy)
     rows: dict[tuple[str, str, str], dict[str, dict[str, float]]] = {}
-    for (*row, part), values in found.items():
-        rows.setdefault(tuple(row), {})[part] = summary(values)  # type: ignore[arg-type]
-    for row, parts in rows.items():
-        cells = (f"{part} {value['mean']:6.2f} ± {value['std']:5.2f}" for part, value in parts.items())
-        print(f"{row[0]:8} {row[1]:10} {row[2]:10} ", "  ".join(cells))
+    for (*row, part), seen in found.items():
+        rows.setdefault(tuple(row), {})[part] = summary(seen)  # type: ignore[arg-type]
+    for case, accuracy_on in rows.items():
+        cells = (f"{part} {value['mean']:6.2f} ± {value['std']:5.2f}" for part, value in accuracy_on.items())
+        print(f"{case[0]:8} {case[1]:10} {case[2]:10} ", "  ".join(cells))
     content = [
         {"network": network, "forget": forget, "settings": settings, "accuracy": parts}
         for (network, forget, settings), parts in rows.items()

@@ -10,7 +10,7 @@ import scissorhands as sh
 from scissorhands.data.problem import on_device
 from scissorhands.data.records import Stored
 from scissorhands.methods.modes import evaluating
-from scissorhands.tasks.classification.networks import resnet18
+from scissorhands.tasks.classification.networks import ResNet, resnet18
 
 
 def main() -> None:
@@ -33,7 +33,7 @@ def made(count: int, draw: torch.Generator) -> Stored:
     return Stored(images, torch.randint(10, (count,), generator=draw), classes=tuple("0123456789"))
 
 
-def forward(model: sh.networks.ResNet, split: sh.Split) -> None:
+def forward(model: ResNet, split: sh.Split) -> None:
     """Every record through the model, once."""
     with evaluating(model), torch.inference_mode():
         for part in (split.forget, split.retain, split.unseen, split.test):

@@ -23,12 +23,12 @@ import scissorhands as sh
 from scissorhands.cost import measured
 from scissorhands.data.problem import Log
 from scissorhands.data.records import Part, Stored
-from scissorhands.methods.descent import descend
+from scissorhands.methods.training import Training
 from scissorhands.tasks.diffusion.denoising import Denoising
 
 STEPS = 3
 CPU = torch.device("cpu")
-SETTINGS = {"lr": 1e-6, "momentum": 0.9, "weight_decay": 0.0, "batch_size": 1, "epochs": 1}
+SETTINGS: dict[str, Any] = {"lr": 1e-6, "momentum": 0.9, "weight_decay": 0.0, "batch_size": 1, "epochs": 1}
 
 
 def main() -> None:
@@ -61,7 +61,7 @@ def work(name: str, small: bool) -> dict[str, float]:
     unet = network(small)
     case = problem(unet, small)
     pieces = {
-        "plain": (lambda log: descend(unet, case, case.retain, phase="plain", log=log, **SETTINGS), "plain"),
+        "plain": (lambda log: Training(schedule="constant", **SETTINGS).fit(unet, case, log, phase="plain"), "plain"),
         "trim": (lambda log: sh.Scissorhands(trim=0.005, epochs=0, batch_size=1).scrub(unet, case, log), "trim"),
         "guarded": (lambda log: sh.Scissorhands(trim=0.0, sample=1e-9, **SETTINGS).scrub(unet, case, log), "repair"),
     }

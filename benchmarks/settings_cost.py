@@ -99,7 +99,7 @@ def table(width: int, names: list[str], rounds: int) -> list[dict[str, Any]]:
 
 def step(setting: Setting, model: nn.Module) -> Callable[[], None]:
     """One step of training with the setting, on the same batch each time."""
-    model.to(memory_format=setting.memory_format)
+    model.to(memory_format=setting.memory_format)  # type: ignore[call-overload]
     images, labels = batch()
     images = images.contiguous(memory_format=setting.memory_format)
     optimizer = torch.optim.SGD(model.parameters(), 1e-4, 0.9, weight_decay=5e-4, **setting.optimizer)

@@ -45,7 +45,8 @@ class Block(nn.Module):
         self.back = nn.Linear(4 * width, width)
 
     def forward(self, x: Tensor) -> Tensor:
-        return x + self.back(self.wide(self.norm(x)).relu()) / 8
+        wide: Tensor = self.back(self.wide(self.norm(x)).relu())
+        return x + wide / 8
 
 
 def tower(blocks: int, width: int) -> nn.Module:

@@ -6,14 +6,17 @@ The limit is two forward and two backward passes. Both sides are the code that u
 turns, so that a busy moment hits both.
 """
 
+from typing import Any
+
 from timing import median, problem, quick, report, step_times
 
 import scissorhands as sh
 from scissorhands.data.problem import Log
-from scissorhands.methods.descent import descend
+from scissorhands.data.records import Part
+from scissorhands.methods.training import Training
 from scissorhands.tasks.classification.networks import resnet18
 
-SETTINGS = {"epochs": 1, "lr": 1e-4, "momentum": 0.9, "weight_decay": 5e-4}
+SETTINGS: dict[str, Any] = {"epochs": 1, "lr": 1e-4, "momentum": 0.9, "weight_decay": 5e-4}
 
 
 def main() -> None:
@@ -35,9 +38,9 @@ def measured(width: int, rounds: int, steps: int) -> dict[str, float]:
     case = problem(retain=256 * steps, forget=256 * steps)
     model = resnet18(10, 3, width)
 
-    def plain(part: sh.problem.Part) -> list[float]:
+    def plain(part: Part) -> list[float]:
         def work(log: Log) -> None:
-            descend(model, case, part, phase="plain", batch_size=256, log=log, **SETTINGS)
+            Training(schedule="constant", batch_size=256, **SETTINGS).fit(model, case, log, part=part, phase="plain")
 
         return step_times(work, "plain")
 

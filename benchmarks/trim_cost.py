@@ -11,7 +11,7 @@ import scissorhands as sh
 from scissorhands.methods.modes import evaluating
 from scissorhands.methods.parameters import trainable
 from scissorhands.methods.saliency import gradients
-from scissorhands.tasks.classification.networks import resnet18
+from scissorhands.tasks.classification.networks import ResNet, resnet18
 
 
 def main() -> None:
@@ -33,7 +33,7 @@ def main() -> None:
     report(rows[-1]["ratio"], "at most 1.3", rows=rows)
 
 
-def plain(model: sh.networks.ResNet, case: sh.Problem) -> None:
+def plain(model: ResNet, case: sh.Problem) -> None:
     """One pass over the sample: forward and backward, nothing else."""
     with evaluating(model):
         for batch in case.forget.batches(256):
