@@ -1,6 +1,6 @@
 """Pages that are made from the code's own lines, so that they cannot say something else.
 
-python -m scissorhands.docs docs      # writes the pages into the folder
+python -m scissorhands.cli.docs docs      # writes the pages into the folder
 """
 
 import sys
@@ -14,7 +14,7 @@ from ..tasks import methods
 
 def methods_page() -> str:
     """Every method with its settings, as Markdown."""
-    lines = ["# Methods", "", "Made by `python -m scissorhands.docs docs` from the lines that define the settings."]
+    lines = ["# Methods", "", "Made by `python -m scissorhands.cli.docs docs` from the lines that define the settings."]
     for name, kind in methods().items():
         lines += ["", f"## `{name}`", "", f"{summary(kind)} *{kind.paper}.*", ""]
         lines += [f"Takes at most {kind.copies} times the model's size in memory, besides the model and the batch.", ""]
@@ -24,7 +24,7 @@ def methods_page() -> str:
 
 _INTRODUCTION = """# Metrics
 
-Made by `python -m scissorhands.docs docs` from the table of metrics. Percentages, unless another unit is said.
+Made by `python -m scissorhands.cli.docs docs` from the table of metrics. Percentages, unless another unit is said.
 
 `scissorhands evaluate RUN --level LEVEL` computes those of a level and of the levels below, and none twice. Before a
 level above quick starts, it says what it will train and about how long that takes, measured on a few steps here; with
