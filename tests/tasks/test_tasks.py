@@ -9,9 +9,14 @@ import pytest
 from helpers import tinysd
 from helpers.commands import cli, done
 from scissorhands import tasks
-from scissorhands.errors import SettingError
+from scissorhands.data.forget import Forget
+from scissorhands.errors import ModelError, SettingError
 from scissorhands.methods import METHODS, Method
+from scissorhands.runs.place import Place
+from scissorhands.runs.scrub import scrub
+from scissorhands.tasks.classification.request import Request
 from scissorhands.tasks.classification.task import Classification
+from scissorhands.tasks.diffusion.erasure import Concept, Erasure
 from scissorhands.tasks.diffusion.task import Diffusion
 
 
@@ -72,8 +77,18 @@ def test_a_request_survives_being_written_down(task: type[tasks.Task]) -> None: 
         "anchor": "a four",
         "erase": ("per_prompt=3",),
     }
-    request = task.request(options)
-    assert task.request_again(request.to_dict()) == request
+    request = task.asks.from_options(options)
+    assert task.asks.from_dict(request.to_dict()) == request
     assert task.key in request.to_dict()
     with pytest.raises(SettingError, match="say what to forget: --forget"):
-        task.request({**options, "forget": None})
+        task.asks.from_options({**options, "forget": None})
+
+
+def test_a_request_for_another_kind_of_model_is_refused(tmp_path: Path) -> None:
+    concept, place = Concept(Forget("concept:three"), Erasure(anchor="a four")), Place(tmp_path / "out")
+    with pytest.raises(ModelError, match=r"^gone is not a diffusion pipeline, or is not there\.$"):
+        scrub("gone", concept, "esd", {}, place)
+    pipeline = str(tinysd.source(tmp_path))
+    with pytest.raises(ModelError, match="is not a classifier, or is not there"):
+        scrub(pipeline, Request(Forget("class:3")), "finetune", {}, place)
+    assert not (tmp_path / "out").exists()

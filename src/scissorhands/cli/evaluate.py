@@ -14,7 +14,7 @@ from ..runs.audit import Audit
 from ..runs.place import Place
 from ..runs.score import Scoring, compare
 from ..runs.subject import load_classifier
-from ..tasks.classification.task import Classification
+from ..tasks.classification.request import Request
 from .options import (
     MODEL,
     PATH,
@@ -106,7 +106,7 @@ def _place(model: str, what: dict[str, Any], output: Path | None, dry_run: bool,
 
 def _scoring(model: str, what: dict[str, Any], factory: str | None, place: Place) -> Scoring:
     """Load the model that is to be scored."""
-    request = Classification.request(what)
+    request = Request.from_options(what)
     return Scoring(load_classifier(model, factory, place.torch_device()), request, place)
 
 

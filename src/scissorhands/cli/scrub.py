@@ -44,7 +44,7 @@ def scrub(
             others = [other for other in tasks.TASKS if name in other.options]
             raise click.UsageError(tasks.only_for(idle, others, task, model))
     values = tasks.method(method, task, model).parsed(settings)
-    request = task.request(what)
+    request = task.asks.from_options(what)
     with progress() as log:
         run = scrub_model(model, request, method, values, place, factory, log=log)
     show_made(run, as_json)

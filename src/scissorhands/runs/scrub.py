@@ -29,7 +29,7 @@ def scrub(
     log: Log = ignore,
 ) -> Run:
     """Make a model forget, and write the scrubbed model with the evidence."""
-    kind = tasks.method(method, tasks.find(source), source)
+    kind = tasks.method(method, tasks.asked_of(source, request), source)
     kind.make(values)  # what is wrong with a setting shows before anything is loaded
     same_threads(place)
     device = place.torch_device()

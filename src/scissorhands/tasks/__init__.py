@@ -6,7 +6,7 @@ To add one: write its class, a Task, and add it here.
 from collections.abc import Mapping
 from typing import Any
 
-from ..errors import SettingError, did_you_mean
+from ..errors import ModelError, SettingError, did_you_mean
 from ..methods import Method
 from ..methods import find as find_method
 from .classification.task import Classification
@@ -19,6 +19,15 @@ TASKS: tuple[type[Task[Any, Any]], ...] = (Diffusion, Classification)  # the las
 def find(source: str) -> type[Task[Any, Any]]:
     """Return the kind of model that a folder holds or a name stands for."""
     return next((task for task in TASKS if task.owns(source)), TASKS[-1])
+
+
+def asked_of(source: str, request: object) -> type[Task[Any, Any]]:
+    """Return the kind of model that a source is; refuse a request for another kind."""
+    task = find(source)
+    if not isinstance(request, task.asks):
+        others = " or ".join(f"a {other.noun}" for other in TASKS if isinstance(request, other.asks))
+        raise ModelError(f"{source} is not {others}, or is not there.")
+    return task
 
 
 def begun_by(asked: Mapping[str, Any]) -> type[Task[Any, Any]]:
@@ -50,4 +59,4 @@ def only_for(what: str, others: list[type[Task[Any, Any]]], task: type[Task[Any,
     return f"{what} applies only to {' and '.join(f'{one.noun}s' for one in others)}; {source} is a {task.noun}."
 
 
-__all__ = ["TASKS", "Made", "Posed", "Read", "Task", "begun_by", "find", "method", "methods", "only_for"]
+__all__ = ["TASKS", "Made", "Posed", "Read", "Task", "asked_of", "begun_by", "find", "method", "methods", "only_for"]

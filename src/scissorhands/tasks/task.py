@@ -50,7 +50,22 @@ class Posed:
     ids: Mapping[str, list[int]]
 
 
-R = TypeVar("R")
+class Request(Protocol):
+    """What someone asks a model of one kind to forget."""
+
+    @classmethod
+    def from_options(cls, options: Mapping[str, Any]) -> Self:
+        """Read a request from options of the command line."""
+
+    @classmethod
+    def from_dict(cls, asked: Mapping[str, Any]) -> Self:
+        """Read a request from plain values, as begun.toml has them."""
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the request as plain values."""
+
+
+R = TypeVar("R", bound=Request)
 P = TypeVar("P", bound=Posed)
 
 
@@ -59,6 +74,7 @@ class Task(ABC, Generic[R, P]):
 
     noun: ClassVar[str]  # what a model of this kind is called; with an s, what several are called
     options: ClassVar[tuple[str, ...]]  # the options of the command line that its requests have
+    asks: ClassVar[type[Any]]  # the class of its requests
     key: ClassVar[str]  # under which begun.toml says what to forget
 
     source: str
@@ -73,16 +89,6 @@ class Task(ABC, Generic[R, P]):
     @abstractmethod
     def methods(cls) -> dict[str, type[Method]]:
         """Return the methods that apply to such a model, by name."""
-
-    @classmethod
-    @abstractmethod
-    def request(cls, options: Mapping[str, Any]) -> R:
-        """Read a request from options of the command line."""
-
-    @classmethod
-    @abstractmethod
-    def request_again(cls, asked: Mapping[str, Any]) -> R:
-        """Read a request from begun.toml."""
 
     @classmethod
     @abstractmethod

@@ -43,6 +43,7 @@ class Classification(Task[Request, Division]):
         *("forget", "data", "data_set", "split_seed", "unseen", "labels"),
         *("untrained", "factory"),
     )
+    asks: ClassVar[type[Request]] = Request
     key: ClassVar[str] = "forget"
 
     source: str
@@ -58,14 +59,6 @@ class Classification(Task[Request, Division]):
     @classmethod
     def methods(cls) -> dict[str, type[Method]]:
         return METHODS
-
-    @classmethod
-    def request(cls, options: Mapping[str, Any]) -> Request:
-        return Request.from_options(options)
-
-    @classmethod
-    def request_again(cls, asked: Mapping[str, Any]) -> Request:
-        return Request.from_dict(asked)
 
     @classmethod
     def load(

@@ -30,6 +30,7 @@ class Diffusion(Task[Concept, Posed]):
 
     noun: ClassVar[str] = "diffusion pipeline"
     options: ClassVar[tuple[str, ...]] = ("forget", "data", "anchor", "erase")
+    asks: ClassVar[type[Concept]] = Concept
     key: ClassVar[str] = "concept"
 
     source: str
@@ -43,14 +44,6 @@ class Diffusion(Task[Concept, Posed]):
     @classmethod
     def methods(cls) -> dict[str, type[Method]]:
         return {**{name: METHODS[name] for name in _SHARED}, "esd": ErasedDiffusion}
-
-    @classmethod
-    def request(cls, options: Mapping[str, Any]) -> Concept:
-        return Concept.from_options(options)
-
-    @classmethod
-    def request_again(cls, asked: Mapping[str, Any]) -> Concept:
-        return Concept.from_dict(asked)
 
     @classmethod
     def load(
