@@ -23,8 +23,8 @@ from .options import (
     given,
     json_option,
     level_option,
+    place_options,
     settings_option,
-    where_options,
 )
 from .show import err, plain, progress, show
 
@@ -43,7 +43,7 @@ from .show import err, plain, progress, show
 @click.option("--method", metavar="MODULE:CLASS", help="The code of the run's method, if it is yours (level deep).")
 @click.option("--pictures", is_flag=True, help="Keep Grad-CAM pictures of some records, forgotten ones too.")
 @click.option("-o", "--output", type=PATH, help="The run folder to write, for a MODEL that is no scrub run.")
-@where_options
+@place_options
 @json_option
 def evaluate(
     model: str,
@@ -57,7 +57,7 @@ def evaluate(
     method: str | None,
     pictures: bool,
     output: Path | None,
-    where: dict[str, Any],
+    placing: dict[str, Any],
     as_json: bool,
 ) -> None:
     """Score MODEL on what is to be forgotten, or look deeper at the run MODEL, or compare it with a reference."""
@@ -66,7 +66,7 @@ def evaluate(
     effort, lessons = Evaluation.parsed(settings), Training.parsed(training)
     _require_sense(level, effort, lessons, pictures)
     reference = runs.checked(against) if against else None
-    place = _place(model, what, output, dry_run, where)
+    place = _place(model, what, output, dry_run, placing)
     scoring = _scoring(model, what, factory, place) if what["forget"] else None
     asked = (level, effort, lessons, factory, place.torch_device(), method, pictures, scoring)
     if scoring and dry_run:
@@ -91,17 +91,17 @@ def _require_sense(level: str, effort: dict[str, Any], lessons: dict[str, Any], 
         raise click.UsageError("--pictures are drawn at a level above quick: add --level standard.")
 
 
-def _place(model: str, what: dict[str, Any], output: Path | None, dry_run: bool, where: dict[str, Any]) -> Place:
+def _place(model: str, what: dict[str, Any], output: Path | None, dry_run: bool, placing: dict[str, Any]) -> Place:
     """Return where the scores go: to a new run, or to the run that MODEL is; refuse what fits neither."""
     if what["forget"]:
         if output is None and not dry_run:
             raise click.UsageError("'evaluate MODEL --forget …' needs a place for the scores: -o RUN.")
-        return Place(output or Path("nowhere"), **where)
+        return Place(output or Path("nowhere"), **placing)
     if not (runs.is_run(Path(model)) or runs.resumable(Path(model))):
         raise click.UsageError(f"'{model}' is no run, so say what it should forget: --forget … --data … -o RUN.")
     if idle := given("output", "data", "data_set", "split_seed", "unseen", "labels", "overwrite", "seed"):
         raise click.UsageError(f"'evaluate RUN' adds to the run itself; {idle} goes with --forget.")
-    return Place(Path(model), **where)
+    return Place(Path(model), **placing)
 
 
 def _scoring(model: str, what: dict[str, Any], factory: str | None, place: Place) -> Scoring:

@@ -79,7 +79,7 @@ def settings_option(*names: str, **more: Any) -> Decorator:
 device_option = click.option("--device", default="auto", show_default=True, help="auto, cpu, cuda, cuda:1, mps …")
 json_option = click.option("--json", "as_json", is_flag=True, help="Print the result as JSON.")
 run_option = click.option("-o", "--output", type=PATH, help="The run folder to write.")
-_where = (
+_placing = (
     click.option("--overwrite", is_flag=True, help="Replace the run folder if it exists."),
     click.option("--seed", default=0, show_default=True, help="Seed of everything random but the division of data."),
     device_option,
@@ -100,9 +100,9 @@ _pace = (
         help="What the layers compute in; weights are kept, and scores taken, in full.",
     ),
 )
-where_options = _together("where", *_where)
+place_options = _together("placing", *_placing)
 long_run_options = _all(
-    _together("where", *_where, *_pace),
+    _together("placing", *_placing, *_pace),
     click.option("--resume", type=PATH, metavar="RUN", help="Go on with a run that was begun and not finished."),
     json_option,
 )

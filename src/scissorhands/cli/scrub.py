@@ -28,7 +28,7 @@ def scrub(
     method: str,
     settings: tuple[str, ...],
     output: Path | None,
-    where: dict[str, Any],
+    placing: dict[str, Any],
     as_json: bool,
     resume: Path | None,
 ) -> None:
@@ -38,7 +38,7 @@ def scrub(
         return
     if model is None or output is None:
         raise click.UsageError("Missing argument 'MODEL'." if model is None else "Missing option '-o'.")
-    place, task = Place(output, **where), tasks.find(model)
+    place, task = Place(output, **placing), tasks.find(model)
     for name in (*what, "factory"):
         if name not in task.options and (idle := given(name)):
             others = [other for other in tasks.TASKS if name in other.options]

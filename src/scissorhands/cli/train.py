@@ -35,7 +35,7 @@ def train(
     split_seed: int,
     output: Path | None,
     factory: str | None,
-    where: dict[str, Any],
+    placing: dict[str, Any],
     as_json: bool,
     resume: Path | None,
 ) -> None:
@@ -49,7 +49,7 @@ def train(
         raise click.BadParameter(f"'holdout' must be a share from 0, below 1, not {holdout}.")
     named = named_data("digits" if data is None else data, data_set)
     training = Training.make(Training.parsed(settings))
-    place = Place(output, **where)
+    place = Place(output, **placing)
     with progress() as log:
         run = train_model(model, arguments(model_set), named, training, holdout, place, split_seed, log)
     show(run, as_json)

@@ -16,7 +16,7 @@ from ..errors import SettingError, did_you_mean
 from ..methods.precision import PRECISIONS
 from ..tasks.classification.request import SEEDS
 
-WHERE = ("overwrite", "seed", "device", "checkpoint", "precision")  # what is written down when a run is begun
+PLACING = ("overwrite", "seed", "device", "checkpoint", "precision")  # what is written down when a run is begun
 
 
 @dataclass(frozen=True)
@@ -65,9 +65,9 @@ def same_threads(place: Place) -> None:
 def all_asked(verb: str, what: Mapping[str, Any], place: Place) -> dict[str, Any]:
     """Return all that a run depends on, to begin it with, and to compare with when it goes on."""
     same_threads(place)
-    where = {name: getattr(place, name) for name in WHERE}
-    where["folder"] = str(Path.cwd())
-    return {"verb": verb, **what, **where, "world_size": world_size(), "threads": torch.get_num_threads()}
+    placing = {name: getattr(place, name) for name in PLACING}
+    placing["folder"] = str(Path.cwd())
+    return {"verb": verb, **what, **placing, "world_size": world_size(), "threads": torch.get_num_threads()}
 
 
 def about(verb: str, place: Place) -> dict[str, Any]:

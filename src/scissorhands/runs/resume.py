@@ -12,7 +12,7 @@ from ..distributed import on_rank_0
 from ..errors import RunError
 from ..methods.training import Training
 from . import Run
-from .place import WHERE, Place
+from .place import PLACING, Place
 from .scrub import scrub
 from .train import train
 
@@ -33,7 +33,7 @@ def resume(verb: str, folder: Path, factory: str | None = None, method: str | No
         raise RunError(f"{folder} was begun by '{asked.get('verb')}': go on with '{runs.again(folder)}'.")
     require_named(asked, verb, factory, method)
     try:
-        place = Place(folder, **{name: asked[name] for name in WHERE}, resume=True)
+        place = Place(folder, **{name: asked[name] for name in PLACING}, resume=True)
         work = _training(asked, place, log) if verb == "train" else _scrubbing(asked, place, factory, log)
     except (KeyError, TypeError, ValueError, AttributeError) as error:
         raise RunError(f"{folder} was begun by another version of scissorhands: {error}.") from None
