@@ -25,7 +25,10 @@ quick: $(READY)
 
 # Apart from `make test`, because tracing branches in Python 3.11 makes the suite a third to a half slower.
 coverage: $(READY)
-	$(PYTEST) --cov --cov-report=term:skip-covered
+	rm -f .coverage*
+	COVERAGE_PROCESS_START=$(CURDIR)/pyproject.toml COVERAGE_FILE=$(CURDIR)/.coverage $(PYTEST) -q
+	$(VENV)/bin/python -m coverage combine -q
+	$(VENV)/bin/python -m coverage report
 
 lint: $(READY)
 	$(VENV)/bin/ruff format .

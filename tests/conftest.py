@@ -20,7 +20,14 @@ os.environ["OMP_NUM_THREADS"] = "1"
 SLOW = {
     *("bench", "contract", "diffusion", "distributed", "fuzz", "runs"),
     *("test_browser.py", "test_evidence.py", "test_main.py", "test_membership.py", "test_newcomers.py", "test_page.py"),
-    *("test_precision.py", "test_probes.py", "test_readme.py", "test_reference_models.py"),
+    *(
+        "test_precision.py",
+        "test_probes.py",
+        "test_readme.py",
+        "test_reference_models.py",
+        "test_damage.py",
+        "test_svc.py",
+    ),
 }
 
 
