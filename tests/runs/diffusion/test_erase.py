@@ -87,10 +87,11 @@ def erased(source: Path, base: Path, tmp_path: Path) -> Eraser:
     def made(
         method: str = "scissorhands", place: Mapping[str, Any] | None = None, log: Log = ignore, **more: Any
     ) -> Run:
+        methods_own = more.pop("settings", {})  # where a setting of the method has a name of the erasure's
         own = {name: more.pop(name) for name in list(more) if name in Erasure().to_dict()}
         erasure = Erasure.make({"data": str(tinysd.photographs(base)), **own})
         where = Place(**{"folder": tmp_path / f"out-{len(runs_made)}", **(place or {})})
-        run = erase(source, erasure, method, {**QUICK[method], **more}, where, log)
+        run = erase(source, erasure, method, {**QUICK[method], **more, **methods_own}, where, log)
         runs_made.append(run)
         return run
 
@@ -262,8 +263,8 @@ def test_only_what_is_chosen_may_change(method: str, parameters: str, erased: Er
         "*,-*time_emb*": {name for name in before if "time_emb" not in name},
         "conv_out.*": {"conv_out.weight", "conv_out.bias"},
     }[parameters]
-    more = {"parameters": "*"} if method == "esd" else {}
-    touched = changed(before, unet(erased(method, parameters=parameters, **more).folder))
+    settings = {"parameters": "*"} if method == "esd" else {}
+    touched = changed(before, unet(erased(method, parameters=parameters, settings=settings).folder))
     assert touched <= allowed
     assert touched
 
