@@ -22,10 +22,10 @@ from torch import Tensor
 from scissorhands.bench import diffusion_demo as demo
 from scissorhands.data.forget import Forget
 from scissorhands.errors import ScissorhandsError
-from scissorhands.runs.diffusion import drawing
-from scissorhands.runs.diffusion.erase import Erasure, freed, method_named, posed
-from scissorhands.tasks.diffusion import measures, small
+from scissorhands.tasks import method
+from scissorhands.tasks.diffusion import drawing, measures, small
 from scissorhands.tasks.diffusion import pipeline as pipelines
+from scissorhands.tasks.diffusion.erasure import Erasure, freed, posed
 from scissorhands.tasks.diffusion.small_parts import PROMPTS
 
 ORIGINAL, FIRST_SEED, PER_PROMPT = 10, 50_000, 20
@@ -84,7 +84,7 @@ class Bench:
         self.pipeline.unet = freed(copy.deepcopy(self.unet), erasure.parameters)
         problem, _ = posed(self.pipeline, self.train, Forget(f"concept:{small.WORDS[digit]}"), erasure, seed)
         try:
-            method_named(name).make(own).scrub(self.pipeline.unet, problem)
+            method(name).make(own).scrub(self.pipeline.unet, problem)
         except ScissorhandsError:
             return 100.0, 100.0, 1000.0
         left, lost, fid = self.judged(self.drawn(), digit)

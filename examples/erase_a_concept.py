@@ -9,11 +9,11 @@ from pathlib import Path
 import torch
 
 from scissorhands.data.forget import Forget
-from scissorhands.runs.diffusion import drawing
-from scissorhands.runs.diffusion.drawing import Drawing
-from scissorhands.runs.diffusion.erase import Erasure, erase
-from scissorhands.runs.jobs import Place
-from scissorhands.tasks.diffusion import pipeline
+from scissorhands.runs.place import Place
+from scissorhands.runs.scrub import scrub
+from scissorhands.tasks.diffusion import drawing, pipeline
+from scissorhands.tasks.diffusion.drawing import Drawing
+from scissorhands.tasks.diffusion.erasure import Concept, Erasure
 from scissorhands.tasks.diffusion.measures import grid
 
 SETTINGS = {"trim": 0.005, "balance": 0.1, "lr": 1e-5, "epochs": 1, "batch_size": 4, "weight_decay": 0.0}
@@ -22,7 +22,8 @@ SETTINGS = {"trim": 0.005, "balance": 0.1, "lr": 1e-5, "epochs": 1, "batch_size"
 def main(source: Path, concept: str, anchor: str, out: Path) -> None:
     """Writes the pipeline without the concept, and a picture of what both draw for it and for its anchor."""
     erasure = Erasure(anchor=anchor, per_prompt=4, inference=10)  # to see it work; the paper draws 400, in 50 steps
-    run = erase(source, Forget(f"concept:{concept}"), erasure, "scissorhands", SETTINGS, Place(out / "pipeline"))
+    request = Concept(Forget(f"concept:{concept}"), erasure)
+    run = scrub(str(source), request, "scissorhands", SETTINGS, Place(out / "pipeline"))
 
     prompts = [concept.split(",")[0].strip(), anchor]
     wanted = list(drawing.several(prompts, 4, seed=1000).values())

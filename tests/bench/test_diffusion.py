@@ -25,10 +25,11 @@ from scissorhands.bench.diffusion import Experiment, is_one, read
 from scissorhands.errors import ReadError, SettingError
 from scissorhands.methods.parameters import select
 from scissorhands.report.table import Table
-from scissorhands.runs.diffusion.drawing import Drawing
-from scissorhands.runs.diffusion.erase import Erasure, method_named
 from scissorhands.runs.diffusion.judging import Judging
 from scissorhands.settings import Settings
+from scissorhands.tasks import method
+from scissorhands.tasks.diffusion.drawing import Drawing
+from scissorhands.tasks.diffusion.erasure import Erasure
 
 CPU = torch.device("cpu")
 ROOT = Path(__file__).parents[2]
@@ -363,12 +364,12 @@ MISTAKES: dict[str, tuple[str, dict[str, Any], str]] = {
     "a method that needs a classifier": (
         "",
         {"methods": ["scissorhands", "finetune", "influence"]},
-        "'influence' erases no concept from a pipeline.",
+        "'influence' applies only to classifiers; ",
     ),
     "a method that is misspelt": (
         "",
         {"methods": ["scissorhands", "finetune", "salunn"]},
-        "'salunn' erases no concept from a pipeline. Did you mean 'salun'?",
+        "there is no method 'salunn'. Did you mean 'salun'?",
     ),
     "a setting that is misspelt": ("scissorhands", {"trimm": 0.1}, "has no setting 'trimm'. Did you mean 'trim'?"),
     "a value that breaks its rule": ("scissorhands", {"trim": [0.1, 3.0]}, "'trim' must be a share from 0 to 1"),
@@ -563,7 +564,7 @@ def test_a_recipe_of_the_paper_holds_only_differences_from_the_defaults(path: Pa
     kinds: dict[str, type[Settings]] = {"erasure": Erasure, "drawing": Drawing, "judging": Judging}
     for name, values in text.items():
         if isinstance(values, dict):
-            kind = kinds[name] if name in kinds else method_named(name)
+            kind = kinds[name] if name in kinds else method(name)
             defaults = {row["name"]: row["default"] for row in kind.described()}
             assert {key: value for key, value in values.items() if value == defaults[key]} == {}, f"[{name}]"
 

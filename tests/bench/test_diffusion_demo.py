@@ -12,8 +12,8 @@ from helpers.commands import cli, done
 from scissorhands import runs
 from scissorhands.bench import diffusion_demo as demo
 from scissorhands.data.records import Stored
-from scissorhands.runs.diffusion.drawing import Drawing
 from scissorhands.tasks.diffusion import small
+from scissorhands.tasks.diffusion.drawing import Drawing
 from scissorhands.tasks.diffusion.small_parts import PROMPTS, Plan
 
 QUICK = {"scissorhands": {"epochs": 1, "batch_size": 512, "trim": 0.01, "project": [True, False]}}

@@ -34,7 +34,7 @@ PLACES = {
     "replace": ("pathlib:Path", "replace"),
     "rename": ("pathlib:Path", "rename"),
     "rmtree": ("shutil", "rmtree"),
-    "examine": ("scissorhands.runs.jobs", "examine"),
+    "examine": ("scissorhands.tasks.classification.task", "examine"),
     "weights": ("scissorhands.tasks.classification.models", "save_weights"),
 }
 

@@ -13,7 +13,7 @@ from helpers.nursery import Nursery
 from scissorhands import runs
 from scissorhands.errors import SettingError
 from scissorhands.methods.precision import computing_in
-from scissorhands.runs.jobs import Place
+from scissorhands.runs.place import Place
 
 # Some processors promise bfloat16 instructions that they do not have; this keeps oneDNN to those that they do have.
 SAFE = {"ONEDNN_MAX_CPU_ISA": "AVX512_CORE_BF16"}

@@ -16,7 +16,7 @@ from scissorhands.bench.classification import bench
 from scissorhands.bench.recipe import Recipe
 from scissorhands.report import page as report
 from scissorhands.report.table import tabulate
-from scissorhands.runs import jobs
+from scissorhands.runs.score import compare
 from scissorhands.settings import to_toml
 
 RECIPE = """data = "digits"
@@ -226,9 +226,9 @@ def test_a_reference_that_was_replaced_is_told_and_a_bench_compares_again(benche
 def test_comparing_a_reference_with_itself_or_another_is_no_change(benched: Path) -> None:
     reference, other = benched / "seed-0/retrain", benched / "seed-1/retrain"
     before = runs.scores_hash(reference)
-    jobs.compare(runs.read(reference), runs.read(other))
+    compare(runs.read(reference), runs.read(other))
     assert runs.scores_hash(reference) == before
-    jobs.compare(runs.read(reference), runs.read(reference))
+    compare(runs.read(reference), runs.read(reference))
     assert runs.scores_hash(reference) == before == runs.read(reference).result.reference_hash
     assert "changed since" not in done(f"report {benched}").out
 

@@ -23,8 +23,8 @@ from scissorhands import runs
 from scissorhands.distributed import on_rank_0
 from scissorhands.errors import RunError
 from scissorhands.metrics import METRICS
-from scissorhands.runs import jobs
 from scissorhands.runs.audit import Audit
+from scissorhands.runs.score import compare
 from scissorhands.tasks.classification import models
 
 TRAIN = "train --model small --model-set width=4 --data digits --set epochs=2 --set batch_size=64"
@@ -270,7 +270,7 @@ def test_probes_that_were_shown_other_numbers_of_records_are_not_compared(world:
     runs.write_result(seen.folder, replace(seen.result, examined={**seen.result.examined, "shots": 20}))
     runs.write_evidence(retrained.folder, {**runs.read_evidence(retrained.folder), "probe": few})
     runs.write_result(retrained.folder, replace(retrained.result, examined=seen.result.examined))
-    found = jobs.compare(runs.read(seen.folder), runs.read(retrained.folder)).result.scores.verdict
+    found = compare(runs.read(seen.folder), runs.read(retrained.folder)).result.scores.verdict
     assert found
     assert "probe" not in found.reason
 

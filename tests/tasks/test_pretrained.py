@@ -20,7 +20,7 @@ from scissorhands import runs
 from scissorhands.data.records import Stored
 from scissorhands.errors import ModelError
 from scissorhands.runs.diffusion.judging import Judging
-from scissorhands.runs.jobs import Subject
+from scissorhands.runs.subject import load_classifier
 from scissorhands.tasks.classification import huggingface, models
 from scissorhands.tasks.classification.models import Blueprint
 from scissorhands.tasks.pretrained import is_inside
@@ -236,7 +236,7 @@ def hub(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     ids=["no revision", "a tag", "a commit"],
 )
 def test_a_revision_on_the_hub_is_loaded_and_its_commit_recorded(name: str, commit: str, seed: int, hub: Path) -> None:
-    subject = Subject.load(name, None)
+    subject = load_classifier(name)
     assert subject.blueprint.name == f"owner/name@{commit}"
     found = subject.model.state_dict()
     assert all(torch.equal(found[f"model.{key}"], value) for key, value in vit(seed).state_dict().items())

@@ -2,12 +2,14 @@
 
 from collections.abc import Iterator
 from dataclasses import replace
+from functools import cache
 from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
 from .. import runs
 from ..data.problem import Log, ignore
+from ..data.sources import Source
 from ..data.split import held_out, split
 from ..distributed import rank
 from ..errors import RunError
@@ -16,11 +18,17 @@ from ..methods.parameters import select
 from ..randomness import seeded
 from ..report import page as report
 from ..report.table import Table, tabulate
-from ..runs import Run, jobs
+from ..runs import Run
 from ..runs.audit import Audit
 from ..runs.claims import BENCH, claiming, require_earlier
-from ..runs.jobs import Place, Request, Subject
+from ..runs.place import Place
+from ..runs.score import compare, score
+from ..runs.scrub import scrub
+from ..runs.subject import load_classifier
+from ..runs.train import train
+from ..tasks import Read
 from ..tasks.classification import models
+from ..tasks.classification.request import Request
 from .recipe import Recipe
 
 DEMO = Path(str(files("scissorhands.bench") / "demo.toml"))
@@ -37,11 +45,12 @@ def demo(folder: Path, overwrite: bool, device: str, log: Log = ignore, level: s
 def bench(recipe: Recipe, folder: Path, device: str, log: Log = ignore) -> Table:
     """Runs what is not there yet, and writes table.json and report.html."""
     Place(folder, device=device).torch_device()  # refused before anything is written
+    read = cache(Source.load)  # every run has the same data, which is read and hashed once
     with claiming(folder, _about(recipe)):
         if not (folder / f"seed-{recipe.seeds[0]}").exists():
-            _require_sense(recipe)
+            _require_sense(recipe, read)
         try:
-            found = [run for seed in recipe.seeds for run in _seed(recipe, folder, seed, device, log)]
+            found = [run for seed in recipe.seeds for run in _seed(recipe, folder, seed, device, read, log)]
         finally:
             if rank() == 0:
                 discard_shadows()
@@ -50,9 +59,9 @@ def bench(recipe: Recipe, folder: Path, device: str, log: Log = ignore) -> Table
     return table
 
 
-def _require_sense(recipe: Recipe) -> None:
+def _require_sense(recipe: Recipe, read: Read) -> None:
     """Refuses what would fail only after training: what there is to forget, and which weights a method may trim."""
-    data = recipe.source.load()
+    data = read(recipe.source)
     unseen = held_out(data.train, recipe.holdout, recipe.split_seed).tolist() if recipe.holdout else recipe.unseen
     for draw in recipe.draws or [recipe.split_seed]:
         split(data.train, recipe.forget, test=data.test, unseen=unseen, seed=draw)
@@ -94,11 +103,11 @@ def _places(recipe: Recipe, seed: int) -> Iterator[tuple[int, int, Path]]:
             yield draw, method_seed, there / (f"method-{method_seed}" if recipe.method_seeds else "")
 
 
-def _seed(recipe: Recipe, folder: Path, seed: int, device: str, log: Log) -> Iterator[Run]:
+def _seed(recipe: Recipe, folder: Path, seed: int, device: str, read: Read, log: Log) -> Iterator[Run]:
     """Trains the original of one seed, and makes it forget each draw."""
     trained = folder / f"seed-{seed}" / "trained"
     if not _finished(trained, recipe.training.to_dict()):
-        jobs.train(
+        train(
             recipe.model,
             recipe.arguments,
             recipe.source,
@@ -107,34 +116,35 @@ def _seed(recipe: Recipe, folder: Path, seed: int, device: str, log: Log) -> Ite
             Place(trained, seed=seed, device=device, resume=runs.resumable(trained)),
             recipe.split_seed,
             log,
+            read,
         )
     for draw, method_seed, there in _places(recipe, seed):
-        yield from _draw(recipe, trained, draw, Place(folder / there, seed=method_seed, device=device), log)
+        yield from _draw(recipe, trained, draw, Place(folder / there, seed=method_seed, device=device), read, log)
 
 
-def _draw(recipe: Recipe, trained: Path, draw: int, place: Place, log: Log) -> Iterator[Run]:
+def _draw(recipe: Recipe, trained: Path, draw: int, place: Place, read: Read, log: Log) -> Iterator[Run]:
     """Original, reference and methods on one draw, each compared with the reference if there is one."""
     # The original is trained here, by what the recipe says: it may know little, but its labels fit.
     request = Request(recipe.forget, recipe.source, draw, recipe.unseen, untrained=True)
-
-    def subject() -> Subject:
-        return Subject.load(str(trained), factory, place.torch_device())
 
     def at(name: str) -> Place:
         there = place.folder / name
         return replace(place, folder=there, resume=runs.resumable(there))
 
     factory = recipe.model if ":" in recipe.model else None
-    original = _finished(at("original").folder, {}) or jobs.score(subject(), request, at("original"))
+    device = place.torch_device()
+    original = _finished(at("original").folder, {})
+    if not original:
+        original = score(load_classifier(str(trained), factory, device, read), request, at("original"))
     made: list[tuple[Run, int | None]] = [(original, None)]
     for entry in recipe.entries:
         settings = entry.method.to_dict()
         run = _finished(at(entry.label).folder, settings)
-        run = run or jobs.scrub(subject(), request, entry.name, settings, at(entry.label), log)
+        run = run or scrub(str(trained), request, entry.name, settings, at(entry.label), factory, read, log)
         made.append((run, entry.tried))
-    deeper = [(Audit(run, recipe.level, {}, {}, factory, place.torch_device()).carry_out(log), n) for run, n in made]
+    deeper = [(Audit(run, recipe.level, {}, {}, factory, device, read=read).carry_out(log), n) for run, n in made]
     references = [run for run, _ in deeper if run.method == "retrain"]
-    yield from (jobs.compare(run, references[0], tried) if references else run for run, tried in deeper)
+    yield from (compare(run, references[0], tried) if references else run for run, tried in deeper)
 
 
 def _finished(folder: Path, settings: dict[str, Any]) -> Run | None:

@@ -14,18 +14,24 @@ from ..report import page as report
 from ..report.table import Table, tabulate
 from ..runs import Run
 from ..runs.claims import claiming
-from ..runs.diffusion import drawing, judging
-from ..runs.diffusion.drawing import Drawing
-from ..runs.diffusion.erase import METHODS, Erasure, erase, method_named
-from ..runs.diffusion.judging import Drawn, Judging, Panel
-from ..runs.jobs import Place
+from ..runs.diffusion import judging
+from ..runs.diffusion.drawn import Drawn, sign
+from ..runs.diffusion.judging import Judging, Panel
+from ..runs.place import Place
+from ..runs.scrub import scrub
 from ..settings import MOST
+from ..tasks import method
+from ..tasks.diffusion import drawing
 from ..tasks.diffusion import pipeline as pipelines
+from ..tasks.diffusion.drawing import Drawing
+from ..tasks.diffusion.erasure import Concept, Erasure
 from ..tasks.diffusion.pictures import Pictures
 from ..tasks.diffusion.prompts import Prompt
 from ..tasks.diffusion.prompts import prompts as read_prompts
+from ..tasks.diffusion.task import Diffusion
 from .recipe import Entry, entries, load, require_trusted
 
+METHODS = tuple(name for name in Diffusion.methods() if name != "esd")  # unless a recipe names others
 _IMAGES = 1_000_000  # of a prompt, at most
 _KEYS = (
     "title",
@@ -56,7 +62,7 @@ def attempts(methods: Mapping[str, Mapping[str, Any]], erasure: Mapping[str, Any
     for name, values in methods.items():
         settings = {key: value for key, value in values.items() if key != "erasure"}
         own = Erasure.make({**erasure, **values.get("erasure", {})})
-        found += [Attempt(entry, own) for entry in entries(name, method_named(name), settings)]
+        found += [Attempt(entry, own) for entry in entries(name, method(name, Diffusion, "the model"), settings)]
     return found
 
 
@@ -128,7 +134,8 @@ class Experiment:
                 raise RunError(f"{there} is there, and was made with other settings: choose another folder.")
             return there
         at = Place(there, seed=place.seed, device=place.device, resume=runs.resumable(there))
-        erase(self.pipeline, self.forget, attempt.erasure, entry.name, entry.method.to_dict(), at, log)
+        request = Concept(self.forget, attempt.erasure)
+        scrub(str(self.pipeline), request, entry.name, entry.method.to_dict(), at, log=log)
         return there
 
     def _judged(
@@ -140,7 +147,7 @@ class Experiment:
             return runs.read(there)
         drawer = pipelines.load(pipeline, place.torch_device())
         drawing.sample(drawer, self.wanted, self.drawing, drawn, log)
-        drawing.sign(drawn, pipeline)
+        sign(drawn, pipeline)
         at = Place(there, seed=place.seed, device=place.device)
         return judging.judge(Drawn(drawn), self.forget, panel, at, before, seconds, log)
 

@@ -13,10 +13,9 @@ from ..data.problem import Log, ignore
 from ..data.records import Stored
 from ..report.table import Table
 from ..runs.claims import BENCH, require_earlier
-from ..runs.diffusion import drawing
-from ..runs.diffusion.drawing import Drawing
 from ..runs.diffusion.judging import Panel
-from ..tasks.diffusion import small
+from ..tasks.diffusion import drawing, small
+from ..tasks.diffusion.drawing import Drawing
 from ..tasks.diffusion.measures import Features, recognized
 from ..tasks.diffusion.pictures import METADATA
 from ..tasks.diffusion.small_parts import PROMPTS

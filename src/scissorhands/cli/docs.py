@@ -7,15 +7,15 @@ import sys
 from pathlib import Path
 
 from ..evaluation.context import Evaluation
-from ..methods import METHODS
 from ..metrics import LEVELS, METRICS
 from ..settings import Settings
+from ..tasks import methods
 
 
 def methods_page() -> str:
     """Every method with its settings, as Markdown."""
     lines = ["# Methods", "", "Made by `python -m scissorhands.docs docs` from the lines that define the settings."]
-    for name, kind in METHODS.items():
+    for name, kind in methods().items():
         lines += ["", f"## `{name}`", "", f"{summary(kind)} *{kind.paper}.*", ""]
         lines += [f"Takes at most {kind.copies} times the model's size in memory, besides the model and the batch.", ""]
         lines += _settings(kind)

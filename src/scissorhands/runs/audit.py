@@ -2,30 +2,31 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from functools import partial
+from functools import cached_property, partial
 from typing import Any
 
 import torch
-from torch import nn
 
 from .. import files, runs
 from ..data.problem import Log, ignore
+from ..data.records import Augment
 from ..data.sources import Source
 from ..distributed import on_rank_0
 from ..errors import ModelError, RunError, ScissorhandsError
 from ..evaluation.context import Context, Evaluation
 from ..evaluation.evaluate import Scores, examine, outputs
 from ..evaluation.evidence import Step, computable, plan, still_good, wanted
-from ..evaluation.predict import require_fit
 from ..evaluation.reference_models import Trainer
 from ..methods import Method, find
 from ..methods.training import Training
 from ..metrics import Evidence
+from ..tasks import Read
 from ..tasks.classification import gradcam, models
 from ..tasks.classification.huggingface import HuggingFaceClassifier
-from ..tasks.classification.models import Blueprint
+from ..tasks.classification.task import Classification
 from . import PICTURES, Run
-from .jobs import Subject, divided_as_in, matched
+from .score import Scoring
+from .subject import load_classifier
 
 
 @dataclass(frozen=True)
@@ -35,6 +36,7 @@ class Audit:
     `settings` are those of the evaluation, `training` those of the training of reference models; what is not given is
     as it was the last time, and at first the default, or as the original was trained. Somebody's code runs only if it
     is named, as `factory` or as `method`. With `pictures` it draws where the model looks, on forgotten records too.
+    `scoring` is what just scored the run, whose model and data are then not loaded again; `read` loads data.
     """
 
     run: Run
@@ -45,12 +47,15 @@ class Audit:
     device: torch.device
     method: str | None = None
     pictures: bool = False
+    scoring: Scoring | None = None
+    read: Read = Source.load
 
     def plan(self) -> list[Step]:
-        """What will be trained and looked at, and about how long each takes here."""
+        """Say what will be trained and looked at, and about how long each takes here."""
         scores, evidence = self._known()
-        names = wanted(self.level, scores.values, evidence)
-        return plan(self._context(), names) if names else []
+        at_hand = evidence or (self.scoring.posed.split.parts() if self.scoring else {})
+        names = wanted(self.level, scores.values, at_hand)
+        return plan(self._context, names) if names else []
 
     def carry_out(self, log: Log = ignore) -> Run:
         """Adds to the run what is missing up to the level."""
@@ -61,7 +66,7 @@ class Audit:
         settled = {*scores.values, *scores.failed}
         if drawn and not wanted(self.level, scores.values, evidence) and not computable(self.level, settled, evidence):
             return self.run
-        context = self._context()
+        context = self._context
         evidence = evidence or outputs(context.model, context.split.parts())
         scores, evidence = examine(context, evidence, self.level, scores, log)
         if not drawn:
@@ -81,39 +86,48 @@ class Audit:
 
     def _known(self) -> tuple[Scores, Evidence]:
         """The scores and the evidence that are there, but for what a changed setting makes stale."""
-        scores, evidence = self.run.result.scores, runs.with_reference(self.run)
+        scores = self.run.result.scores
+        evidence = runs.with_reference(self.run) if scores.values else {}  # one that is only expected has none
         before, now = self.run.result.examined, self._settings()
         kept = {*still_good([*scores.values, *scores.failed, *evidence], before, now)}
         values = {name: value for name, value in scores.values.items() if name in kept}
         failed = {name: reason for name, reason in scores.failed.items() if name in kept}
         return replace(scores, values=values, failed=failed), {k: x for k, x in evidence.items() if k in kept}
 
+    @cached_property
     def _context(self) -> Context:
         """The run's model with its data, divided as they were."""
         record = self.run.record
         if record["verb"] == "train":
             raise RunError(f"{self.run.folder} was trained and has nothing to forget yet: say what with --forget.")
-        model, blueprint = self._model()
-        data = matched(Source.make(record["data"]).load(), blueprint, str(record["split"].get("labels", "")))
-        require_fit(model, data.train)
-        settings = self._settings()
-        known = settings.pop("training")
-        start = record["model"]["origin"] if isinstance(model, HuggingFaceClassifier) and record.get("training") else ""
-        about = str(record["data"].get("augment", ""))
+        task = self._task
+        if self.scoring:
+            divided, augment = self.scoring.posed.split, self.scoring.posed.problem.augment
+        else:
+            data, divided = task.divided(self.run)
+            augment = data.augment
         scrubbed = record["verb"] == "scrub"
-        before = record.get("forget_accuracy_before") if scrubbed else self.run.result.scores["forget_accuracy"]
-        trainer = (
-            Trainer(model, Training.make(known), start, data.augment, about, files.cache("models")) if known else None
-        )
+        values = self.run.result.scores.values
+        known = record.get("forget_accuracy_before") if scrubbed else values.get("forget_accuracy")
+        settings = {name: value for name, value in self._settings().items() if name != "training"}
         return Context(
-            model,
-            divided_as_in(self.run, data),
+            task.model,
+            divided,
             Evaluation.make(settings),
-            trainer,
+            self._trainer(task, augment),
             self._method() if scrubbed and self.level == "deep" else None,
             self.run.result.seconds or 0.0,
-            before if scrubbed or self.run.method == "original" else None,
+            known if scrubbed or self.run.method == "original" else None,
         )
+
+    def _trainer(self, task: Classification, augment: Augment | None) -> Trainer | None:
+        """Return what trains reference models, where it is known how."""
+        record, training = self.run.record, self._settings()["training"]
+        pretrained = isinstance(task.model, HuggingFaceClassifier) and record.get("training")
+        start, about = record["model"]["origin"] if pretrained else "", str(record["data"].get("augment", ""))
+        if not training:
+            return None
+        return Trainer(task.model, Training.make(training), start, augment, about, files.cache("models"))
 
     def _method(self) -> Method:
         """The method that shadow models are made to forget by."""
@@ -122,30 +136,32 @@ class Audit:
             raise RunError(f"the run needs the code '{name}'. If you trust it, name it: --method {name}")
         return find(name).make(self.run.settings)
 
-    def _model(self) -> tuple[nn.Module, Blueprint]:
-        """The model that the run made, or that it scored, and how it is built."""
-        own = self.run.folder / "model"
-        if own.is_dir():
-            on_rank_0(self.run.require_model)
-            return models.load(own, self.factory, self.device)
-        scored, subject = self.run.record["model"].get("weights"), self._before()
-        if scored and scored != models.fingerprint(subject.model):
+    @cached_property
+    def _task(self) -> Classification:
+        """The model that the run made, or that it scored."""
+        if (self.run.folder / "model").is_dir():
+            return load_classifier(str(self.run.folder), self.factory, self.device, self.read)
+        scored = self.run.record["model"].get("weights")
+        if not self.scoring and scored and scored != models.fingerprint(self._before.model):
             raise ModelError(f"the model that {self.run.folder} scored has changed since: score it again.")
-        return subject.model, subject.blueprint
+        return self._before
 
-    def _before(self) -> Subject:
+    @cached_property
+    def _before(self) -> Classification:
         """The model as it was before the run."""
+        if self.scoring:
+            return self.scoring.task
         source = str(self.run.record["model"]["source"])
         there = self.run.folder / source
         if source.startswith("..") and not there.exists():
             raise ModelError(f"{self.run.folder} was made from {source}, which is not there any more.")
-        return Subject.load(str(there) if there.exists() else source, self.factory, self.device)
+        return load_classifier(str(there) if there.exists() else source, self.factory, self.device, self.read)
 
     def _draw(self, context: Context) -> dict[str, str]:
         """Draws where the model looked before and looks now, and says why where that is not possible."""
         parts = {name: part for name, part in context.split.parts().items() if name in ("forget", "retain")}
         try:
-            sheets = gradcam.pictures(self._before().model, context.model, parts)
+            sheets = gradcam.pictures(self._before.model, context.model, parts)
         except (ScissorhandsError, RuntimeError) as error:
             return {PICTURES: str(error).splitlines()[0]}
         with runs.writing(self.run.folder / PICTURES, overwrite=False) as work:

@@ -16,6 +16,7 @@ from diffusers import PNDMScheduler, StableDiffusionPipeline
 from safetensors.torch import load_file, save_file
 from torch import nn
 
+import scissorhands
 from helpers import erasers, tinysd
 from helpers.commands import cli, done
 from helpers.nursery import Nursery
@@ -27,17 +28,19 @@ from scissorhands.data.problem import Log, ignore
 from scissorhands.distributed import Batch
 from scissorhands.errors import RunError, StoppedError
 from scissorhands.runs import Run
-from scissorhands.runs.diffusion import drawing, erase
-from scissorhands.runs.diffusion.erase import ESD, METHODS, Erasure
-from scissorhands.runs.jobs import Place
-from scissorhands.tasks.diffusion import denoising, pictures
+from scissorhands.runs.place import Place
+from scissorhands.runs.resume import resume
+from scissorhands.runs.scrub import scrub
+from scissorhands.tasks.diffusion import denoising, drawing, pictures
 from scissorhands.tasks.diffusion import pipeline as pipelines
 from scissorhands.tasks.diffusion.denoising import Denoising
+from scissorhands.tasks.diffusion.erasure import Concept, Erasure, posed
 from scissorhands.tasks.diffusion.prompts import Prompt
+from scissorhands.tasks.diffusion.task import Diffusion
 
 CPU = torch.device("cpu")
-PACKAGE = Path(runs.__file__).parent
-EVERY = (*METHODS, ESD)
+PACKAGE = Path(scissorhands.__file__).parent
+EVERY = tuple(Diffusion.methods())
 
 
 @pytest.fixture(autouse=True, scope="session")
@@ -60,6 +63,19 @@ def source(base: Path) -> Path:
     return tinysd.source(base)
 
 
+def erase(
+    source: Path,
+    how: Erasure,
+    method: str,
+    values: Mapping[str, Any],
+    place: Place,
+    log: Log = ignore,
+    forget: str = "concept:three",
+) -> Run:
+    """A concept erased from a pipeline."""
+    return scrub(str(source), Concept(Forget(forget), how), method, values, place, log=log)
+
+
 Eraser = Callable[..., Run]
 
 
@@ -74,7 +90,7 @@ def erased(source: Path, base: Path, tmp_path: Path) -> Eraser:
         own = {name: more.pop(name) for name in list(more) if name in Erasure().to_dict()}
         erasure = Erasure.make({"data": str(tinysd.photographs(base)), **own})
         where = Place(**{"folder": tmp_path / f"out-{len(runs_made)}", **(place or {})})
-        run = erase.erase(source, Forget("concept:three"), erasure, method, {**QUICK[method], **more}, where, log)
+        run = erase(source, erasure, method, {**QUICK[method], **more}, where, log)
         runs_made.append(run)
         return run
 
@@ -135,8 +151,8 @@ def test_weights_of_the_source_under_other_names_are_left_behind(source: Path, e
         shutil.copy(own / pipelines.WEIGHTS, own / "unet" / name)
     (own / "safety_checker").mkdir()
     (own / "letter.txt").write_text("dear")
-    erase.erase(own, Forget("concept:three"), Erasure(anchor="a four", per_prompt=1, inference=1), "finetune",
-                QUICK["finetune"], Place(tmp_path / "out"))  # fmt: skip
+    how = Erasure(anchor="a four", per_prompt=1, inference=1)
+    erase(own, how, "finetune", QUICK["finetune"], Place(tmp_path / "out"))
     assert {path.name for path in (tmp_path / "out" / "unet").iterdir()} == {"config.json", pipelines.WEIGHTS.name}
     assert not (tmp_path / "out" / "letter.txt").exists()
 
@@ -281,7 +297,7 @@ def usual(base: Path, tmp_path_factory: pytest.TempPathFactory) -> dict[str, tor
     folder = tmp_path_factory.mktemp("usual") / "run"
     erasure, place = Erasure(data=str(tinysd.photographs(base))), Place(folder)
     values = QUICK["scissorhands"]
-    erase.erase(tinysd.source(base), Forget("concept:three"), erasure, "scissorhands", values, place)
+    erase(tinysd.source(base), erasure, "scissorhands", values, place)
     return unet(folder)
 
 
@@ -347,7 +363,7 @@ def test_a_step_of_fine_tuning_goes_down_the_gradient(erased: Eraser, source: Pa
 def taken_for(source: Path, base: Path, anchor: str) -> tuple[set[int], int]:
     """What the prompt of a three is taken for where wrong prompts are taught, and how many prompts there are."""
     images, pipeline = pictures.read(tinysd.photographs(base), 8), pipelines.load(source, CPU)
-    problem, _ = erase.posed(pipeline, images, Forget("concept:three"), Erasure(anchor=anchor), 0)
+    problem, _ = posed(pipeline, images, Forget("concept:three"), Erasure(anchor=anchor), 0)
     labels, count = random_labels(problem.forget, 0).labels, len(denoising.of(problem).prompts)
     three, forgotten = images.classes.index("a three"), problem.forget.ids
     assert set((labels[forgotten] % count).tolist()) == {three}
@@ -388,7 +404,7 @@ def test_what_is_drawn_is_the_words_of_the_concept_and_what_is_to_be_kept(
     forget: str, retain: str, prompts: set[str], source: Path, tmp_path: Path
 ) -> None:
     erasure = Erasure(retain=retain, per_prompt=1, inference=1)
-    erase.erase(source, Forget(forget), erasure, "finetune", QUICK["finetune"], Place(tmp_path / "out"))
+    erase(source, erasure, "finetune", QUICK["finetune"], Place(tmp_path / "out"), forget=forget)
     (folder,) = (tmp_path / "cache" / "drawn").iterdir()
     assert set(pictures.read(folder, 8).classes) == prompts
 
@@ -424,7 +440,7 @@ def whole(base: Path, tmp_path_factory: pytest.TempPathFactory) -> Callable[[str
     def found(method: str) -> Path:
         if not (folder / method).exists():
             given = (erasure, method, QUICK[method] | LONGER.get(method, {}), Place(folder / method))
-            erase.erase(tinysd.source(base), Forget("concept:three"), *given)
+            erase(tinysd.source(base), *given)
         return folder / method
 
     return found
@@ -448,7 +464,7 @@ def test_a_run_that_was_interrupted_ends_with_the_same_bits(
 ) -> None:
     interrupted(erased, method, step, how, tmp_path / "run")
     torch.manual_seed(99)  # what goes on must not depend on where another process happens to be
-    erase.resume(tmp_path / "run", runs.begun(runs.unfinished(tmp_path / "run")))
+    resume("scrub", tmp_path / "run")
     assert same(tmp_path / "run", whole(method))
     assert not list(tmp_path.glob(".*"))
 
@@ -482,7 +498,7 @@ def test_a_run_is_stopped_twice_and_still_ends_with_the_same_bits(
             os.kill(os.getpid(), signal.SIGINT)
 
     with pytest.raises(StoppedError):
-        erase.resume(tmp_path / "run", runs.begun(runs.unfinished(tmp_path / "run")), log=stop)
+        resume("scrub", tmp_path / "run", log=stop)
     done(f"scrub --resume {tmp_path / 'run'}")
     assert same(tmp_path / "run", whole("scissorhands"))
 
@@ -522,12 +538,12 @@ def test_a_pipeline_that_changed_meanwhile_is_refused(source: Path, base: Path, 
 
     erasure, values = Erasure(data=str(tinysd.photographs(base))), QUICK["finetune"]
     with pytest.raises(StoppedError):
-        erase.erase(own, Forget("concept:three"), erasure, "finetune", values, Place(tmp_path / "run"), stop)
+        erase(own, erasure, "finetune", values, Place(tmp_path / "run"), stop)
     weights = load_file(own / pipelines.WEIGHTS)
     weights["conv_out.bias"] += 1
     save_file(weights, own / pipelines.WEIGHTS)
     with pytest.raises(RunError, match="'weights' was"):
-        erase.resume(tmp_path / "run", runs.begun(runs.unfinished(tmp_path / "run")))
+        resume("scrub", tmp_path / "run")
 
 
 def test_images_are_encoded_with_the_threads_that_it_was_begun_with(erased: Eraser, tmp_path: Path) -> None:
@@ -544,7 +560,7 @@ def test_images_are_encoded_with_the_threads_that_it_was_begun_with(erased: Eras
         interrupted(erased, "esd", 2, "signal", tmp_path / "run")
         torch.set_num_threads(2)
         try:
-            erase.resume(tmp_path / "run", runs.begun(runs.unfinished(tmp_path / "run")))
+            resume("scrub", tmp_path / "run")
         finally:
             torch.set_num_threads(1)
     assert seen == [1] * 4  # a pipeline is tried when it is loaded
@@ -559,7 +575,7 @@ def test_a_folder_of_images_is_found_again_from_elsewhere(
     monkeypatch.chdir(base)
     erasure = Erasure(data=tinysd.photographs(base).name)
     with pytest.raises(StoppedError):
-        erase.erase(source, Forget("concept:three"), erasure, "esd", QUICK["esd"], Place(tmp_path / "run"), stop)
+        erase(source, erasure, "esd", QUICK["esd"], Place(tmp_path / "run"), stop)
     monkeypatch.chdir(tmp_path)
     assert cli("scrub --resume run").err == ""
 
@@ -739,7 +755,7 @@ def test_a_folder_without_an_index_is_no_pipeline(verb: str, source: Path, tmp_p
         "scrub": command(own, tmp_path / "out", more="--anchor 'a four'"),
         "sample": f"sample {own} --prompts a -o {tmp_path / 'out'}",
     }
-    refused(texts[verb], tmp_path, {"scrub": "is none", "sample": "it has no model_index.json"}[verb])
+    refused(texts[verb], tmp_path, {"scrub": "is a classifier", "sample": "it has no model_index.json"}[verb])
     if verb == "scrub":
         refused(command(own, tmp_path / "out"), tmp_path, str(own))
 
@@ -761,16 +777,16 @@ REFUSED = {
     "a class": ("--forget class:3 DATA", "a pipeline forgets a concept"),
     "a share": ("--forget random:10% DATA", "a pipeline forgets a concept"),
     "nothing to forget": ("DATA", "say what to forget"),
-    "shrink": ("--forget concept:three DATA --method shrink", "'shrink' erases no concept"),
-    "expand": ("--forget concept:three DATA --method expand", "'expand' erases no concept"),
-    "influence": ("--forget concept:three DATA --method influence", "'influence' erases no concept"),
+    "shrink": ("--forget concept:three DATA --method shrink", "'shrink' applies only to classifiers"),
+    "expand": ("--forget concept:three DATA --method expand", "'expand' applies only to classifiers"),
+    "influence": ("--forget concept:three DATA --method influence", "'influence' applies only to classifiers"),
     "a method that is not known": ("--forget concept:three DATA --method scissorhand", "Did you mean 'scissorhands'"),
     "a setting of erasure that is not known": ("--forget concept:three DATA --erase ancor=a", "Did you mean 'anchor'"),
     "an optimizer that is not known": ("--forget concept:three DATA --erase optimizer=lion", "one of adam, sgd"),
     "parameters that are not there": ("--forget concept:three DATA --erase 'parameters=*lstm*'", "*lstm*"),
     "no parameters": ("--forget concept:three DATA --erase 'parameters=*,-*'", "leaves no parameter"),
     "a setting that is out of range": ("--forget concept:three DATA --set trim=2", "'trim' must be"),
-    "an option of classifiers": ("--forget concept:three DATA --unseen 0.3", "--unseen is about a classifier"),
+    "an option of classifiers": ("--forget concept:three DATA --unseen 0.3", "--unseen applies only to classifiers"),
     "a folder of images that is not there": ("--forget concept:three --data nowhere", "nowhere"),
 }
 
@@ -791,12 +807,12 @@ def classifier(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 OF_PIPELINES = {
-    "an anchor": ("--forget class:3 --anchor 'a four'", "--anchor is about a diffusion pipeline"),
-    "a setting of erasure": ("--forget class:3 --erase per_prompt=3", "--erase is about a diffusion pipeline"),
+    "an anchor": ("--forget class:3 --anchor 'a four'", "--anchor applies only to diffusion pipelines"),
+    "a setting of erasure": ("--forget class:3 --erase per_prompt=3", "--erase applies only to diffusion pipelines"),
     "a concept": ("--forget concept:nudity", "nudity"),
-    "esd": ("--forget class:3 --method esd", "esd"),
+    "esd": ("--forget class:3 --method esd", "'esd' applies only to diffusion pipelines; "),
     "esd by its module": (
-        "--forget class:3 --method scissorhands.diffusion.esd:ErasedDiffusion --untrained",
+        "--forget class:3 --method scissorhands.tasks.diffusion.esd:ErasedDiffusion --untrained",
         "the model here is a classifier",
     ),
 }
@@ -844,7 +860,7 @@ def test_all_else_works_without_the_extra() -> None:
                 near = [str(home), *(str(home / name) for name in names)]
                 known = [n for n in near if (PACKAGE / f"{n}.py").exists() or (PACKAGE / n / "__init__.py").exists()]
                 pending += [name for name in known if name not in seen and name != "."]
-    assert {"diffusion/erase", "diffusion/esd", "diffusion/drawing", "diffusion/pipeline"} <= seen
+    assert {f"tasks/diffusion/{name}" for name in ("erasure", "esd", "drawing", "pipeline")} <= seen
 
 
 # Pipelines of other kinds

@@ -32,8 +32,9 @@ from scissorhands import runs
 from scissorhands.data.forget import Forget
 from scissorhands.errors import DataError, SettingError
 from scissorhands.runs import Run
-from scissorhands.runs.diffusion.judging import Drawn, Judging, Panel, judge
-from scissorhands.runs.jobs import Place
+from scissorhands.runs.diffusion.drawn import Drawn
+from scissorhands.runs.diffusion.judging import Judging, Panel, judge
+from scissorhands.runs.place import Place
 from scissorhands.tasks.classification import models
 from scissorhands.tasks.classification.models import Blueprint
 from scissorhands.tasks.diffusion.nudity import PARTS

@@ -26,12 +26,14 @@ from scissorhands.data.sources import Source
 from scissorhands.errors import ModelError
 from scissorhands.evaluation.predict import require_fit
 from scissorhands.methods.modes import evaluating
-from scissorhands.runs import jobs
-from scissorhands.runs.jobs import Place, Request, Subject
+from scissorhands.runs.place import Place
+from scissorhands.runs.scrub import scrub
+from scissorhands.runs.subject import load_classifier
 from scissorhands.tasks.classification import huggingface, models
 from scissorhands.tasks.classification.huggingface import HuggingFaceClassifier
 from scissorhands.tasks.classification.models import Blueprint
 from scissorhands.tasks.classification.networks import NETWORKS, Normalize
+from scissorhands.tasks.classification.request import Request
 
 CLASSES = tuple("abc")
 PREPROCESSING = {"image_mean": [0.5, 0.4, 0.3], "image_std": [0.5, 0.2, 0.25], "size": {"height": 16, "width": 16}}
@@ -431,12 +433,17 @@ def test_a_hugging_face_classifier_says_what_it_says_by_hand(pretrained: Path) -
 
 
 def test_a_hugging_face_classifier_is_scrubbed_saved_and_loaded_by_transformers(
-    pretrained: Path, tmp_path: Path
+    pretrained: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     request = Request(Forget("class:3"), Source(name="digits"), untrained=True)
-    before = by_hand(pretrained, images())
-    subject = Subject.load(str(pretrained), None)
-    jobs.scrub(subject, request, "scissorhands", {"epochs": 1, "batch_size": 512}, Place(tmp_path / "out"))
+    before, saved, save = by_hand(pretrained, images()), list[nn.Module](), models.save
+
+    def watched(model: nn.Module, *more: Any) -> None:
+        saved.append(model)
+        save(model, *more)
+
+    monkeypatch.setattr(models, "save", watched)
+    scrub(str(pretrained), request, "scissorhands", {"epochs": 1, "batch_size": 512}, Place(tmp_path / "out"))
     scrubbed = tmp_path / "out" / "model"
     loaded, info = AutoModelForImageClassification.from_pretrained(scrubbed, output_loading_info=True)
     assert type(loaded).__name__ in (pretrained / "config.json").read_text()
@@ -444,8 +451,8 @@ def test_a_hugging_face_classifier_is_scrubbed_saved_and_loaded_by_transformers(
     assert json.loads((scrubbed / "preprocessor_config.json").read_text()) == PREPROCESSING
     after = by_hand(scrubbed, images())
     assert not torch.allclose(after, before)
-    torch.testing.assert_close(scores(subject.model, images()), after, atol=1e-5, rtol=1e-5)
-    torch.testing.assert_close(scores(Subject.load(str(tmp_path / "out"), None).model, images()), after)
+    torch.testing.assert_close(scores(saved[0], images()), after, atol=1e-5, rtol=1e-5)
+    torch.testing.assert_close(scores(load_classifier(str(tmp_path / "out")).model, images()), after)
 
 
 def test_a_hugging_face_classifier_is_drawn_anew_to_be_retrained(tmp_path: Path) -> None:

@@ -19,10 +19,11 @@ from helpers import tinysd
 from helpers.commands import cli, done
 from helpers.tinysd import command
 from scissorhands.errors import DataError, ModelError, ReadError, WriteError
-from scissorhands.runs.diffusion import drawing, judging
-from scissorhands.runs.diffusion.judging import Drawn, Panel
-from scissorhands.runs.jobs import Place
-from scissorhands.tasks.diffusion import nudity, pictures
+from scissorhands.runs.diffusion import judging
+from scissorhands.runs.diffusion.drawn import MAKER, Drawn
+from scissorhands.runs.diffusion.judging import Panel
+from scissorhands.runs.place import Place
+from scissorhands.tasks.diffusion import drawing, nudity, pictures
 from scissorhands.tasks.diffusion import pipeline as pipelines
 from scissorhands.tasks.diffusion.measures import clip_from
 from scissorhands.tasks.diffusion.pictures import Pictures
@@ -341,7 +342,7 @@ def test_what_was_drawn_and_spoilt_is_told_in_one_line(drawn: Path, tmp_path: Pa
     ViTForImageClassification(ViTConfig(**sizes, **named, image_size=8, patch_size=4)).save_pretrained(classifier)
     again = f"sample {tmp_path / 'erased'} --prompts 'a three' --per-prompt 1 --set steps=2 -o {drawn}"
     judge = f"judge {drawn} --classifier {classifier} -o {tmp_path / 'judged'}"
-    for name, text in ((drawing.MAKER, judge), (drawing.DRAWN, again)):
+    for name, text in ((MAKER, judge), (drawing.DRAWN, again)):
         content = (drawn / name).read_bytes()
         for spoil in SPOILT.values():
             spoil(drawn / name)
@@ -375,7 +376,7 @@ RECORD = {
     ],
 )
 def test_a_maker_of_the_wrong_kind_is_refused(values: dict[str, Any], shown: Path, tmp_path: Path) -> None:
-    (shown / drawing.MAKER).write_text(json.dumps(values))
+    (shown / MAKER).write_text(json.dumps(values))
     with pytest.raises(ReadError, match=r"pipeline\.json cannot be read: its '"):
         judging.judge(Drawn(shown), None, Panel(), Place(tmp_path / "out"))
     assert not (tmp_path / "out").exists()

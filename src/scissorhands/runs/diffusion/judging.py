@@ -4,7 +4,6 @@ import hashlib
 import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -18,21 +17,19 @@ from ...data.sources import Source
 from ...distributed import on_rank_0
 from ...errors import DataError, ModelError, SettingError, listed
 from ...evaluation.evaluate import Scores
-from ...files import read_json, require_kinds
 from ...settings import Settings, setting, share, switch, text
 from ...tasks.classification.huggingface import HuggingFaceClassifier
 from ...tasks.diffusion import measures, nudity
 from ...tasks.diffusion.measures import Clip, Features
 from ...tasks.diffusion.nudity import Detector
-from ...tasks.diffusion.pictures import Pictures, read_list
-from .. import Result, Run, jobs
-from ..jobs import Place, Subject
-from . import drawing
+from ...tasks.diffusion.pictures import Pictures
+from .. import Result, Run
+from ..place import Place, about
+from ..subject import load_classifier
+from .drawn import Drawn, mention
 
 _ROWS, _COLUMNS = 10, 10  # images that a grid shows
 _CELL = 112  # the most pixels that it shows an image with
-_MAKER = {"name": str | None, "record": dict | None, "seconds": float | int | None, "memory_mib": float | int | None}
-_SPLIT = {"forget": str, "manifest": str, "fingerprint": str, "holdout": float | int}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -90,49 +87,6 @@ class Panel:
         return known | (self.detector.about if self.detector else {})
 
 
-@dataclass(frozen=True)
-class Drawn:
-    """A folder of drawn images, and who drew them."""
-
-    folder: Path
-
-    @cached_property
-    def pictures(self) -> Pictures:
-        """The images."""
-        return Pictures.of(self.folder)
-
-    @cached_property
-    def maker(self) -> dict[str, Any]:
-        """The record of the pipeline that drew them, where there is one."""
-        path = self.folder / drawing.MAKER
-        found = read_json(path, dict) if path.exists() else {}
-        require_kinds(path, found, _MAKER)
-        if record := found.get("record"):
-            require_kinds(path, record, {"seed": int, "data": dict, "split": dict, "method": dict})
-            require_kinds(path, record["method"], {"name": str})
-            require_kinds(path, record["split"], _SPLIT)
-        return {name: value for name, value in found.items() if value is not None}
-
-    def concept(self) -> Forget | None:
-        """What was erased from the pipeline that drew them, where it says so."""
-        text = self.maker.get("record", {}).get("split", {}).get("forget", "")
-        return Forget(text) if text.startswith("concept:") else None
-
-    def asked(self) -> list[tuple[str, str, str]]:
-        """What each image was drawn from."""
-        rows = read_list(self.folder)
-        return [(row["prompt"], row.get("seed", ""), row.get("guidance", "")) for row in rows]
-
-    def gone(self, forget: Forget | None) -> list[bool]:
-        """Which images were asked to show the erased concept; none if nothing was erased."""
-        return _mention(self.pictures.prompts, forget)
-
-
-def _mention(prompts: Sequence[str], forget: Forget | None) -> list[bool]:
-    mentions = mentioning(forget.text.partition(":")[2]) if forget else None
-    return [bool(mentions and mentions(prompt)) for prompt in prompts]
-
-
 def judge(
     drawn: Drawn,
     forget: Forget | None,
@@ -169,7 +123,7 @@ def judge(
 
 def require_sense(prompts: Sequence[str], forget: Forget | None, panel: Panel) -> None:
     """Refuses prompts of which nobody could say whether the concept is gone, or what an image should show."""
-    if panel.classifier and forget and not any(_mention(prompts, forget)):
+    if panel.classifier and forget and not any(mention(prompts, forget)):
         raise DataError(f"none of the {len(prompts)} prompts mentions '{forget.text}', so nothing says if it is gone.")
     for prompt in dict.fromkeys(prompts) if panel.classifier else ():
         _class(prompt, panel.classes)
@@ -199,7 +153,7 @@ def _values(
             values["kept_accuracy"] = 100 * float(right[~erased].float().mean())
     if panel.features and panel.real:
         features, real = panel.features, Pictures.in_folder(panel.real, everything.side)
-        real = real.only([not one for one in _mention(real.prompts, forget)])
+        real = real.only([not one for one in mention(real.prompts, forget)])
         attempt("fid", lambda: measures.fid(real, kept, features))
     if panel.clip:
         clip = panel.clip
@@ -240,7 +194,7 @@ def _names(names: str, prompt: str) -> list[str]:
 
 def _classifier(source: str, device: torch.device) -> tuple[nn.Module, Sequence[str], str]:
     """The classifier, what its classes are called, and its own name, with the commit if it is on the hub."""
-    subject = Subject.load(source, None, device)
+    subject = load_classifier(source, None, device)
     model = subject.model.to(device)
     if isinstance(model, HuggingFaceClassifier):
         named = model.model.config.id2label
@@ -257,7 +211,7 @@ def _record(drawn: Drawn, forget: Forget | None, panel: Panel, place: Place, bef
     erasure = made.get("data", {})
     divided = made.get("split", {"manifest": "", "fingerprint": "", "holdout": 0.0})
     return {
-        **jobs.about("judge", replace(place, seed=int(made.get("seed", place.seed)))),
+        **about("judge", replace(place, seed=int(made.get("seed", place.seed)))),
         "model": {
             "source": runs.from_there(drawn.folder, place.folder),
             "origin": drawn.maker.get("name", drawn.folder.name),

@@ -16,9 +16,9 @@ from helpers.commands import cli, done
 from helpers.tinysd import BROKEN
 from scissorhands.data.problem import Log, ignore
 from scissorhands.errors import DataError, ReadError
-from scissorhands.runs.diffusion import drawing
-from scissorhands.runs.diffusion.drawing import Drawing, drawn, each, several
+from scissorhands.tasks.diffusion import drawing
 from scissorhands.tasks.diffusion import pipeline as pipelines
+from scissorhands.tasks.diffusion.drawing import Drawing, drawn, each, several
 from scissorhands.tasks.diffusion.pictures import Pictures, read
 from scissorhands.tasks.diffusion.prompts import Prompt
 

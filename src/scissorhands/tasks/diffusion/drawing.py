@@ -15,17 +15,16 @@ import torch
 from PIL import Image
 from torch import Tensor
 
-from ... import runs
 from ...data.problem import Log, ignore
 from ...distributed import barrier, on_rank_0, rank, world_size
 from ...errors import DataError, RunError, SettingError
 from ...files import read_json, replacing, require_kinds, write_text
 from ...settings import Settings, at_least_one, non_negative, setting
-from ...tasks.diffusion import pipeline as pipelines
-from ...tasks.diffusion.pictures import METADATA
-from ...tasks.diffusion.prompts import Prompt
+from . import pipeline as pipelines
+from .pictures import METADATA
+from .prompts import Prompt
 
-DRAWN, MAKER = "drawn.json", "pipeline.json"
+DRAWN = "drawn.json"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -97,15 +96,6 @@ def sample(pipeline: Any, wanted: Mapping[str, Prompt], how: Drawing, folder: Pa
         log({"phase": "draw", "epoch": 0, "step": done, "steps": len(missing)})
     barrier()
     on_rank_0(lambda: _list(folder, wanted, how))
-
-
-def sign(folder: Path, source: Path) -> None:
-    """Writes into a folder of images which pipeline drew them, and how that was made where it is known."""
-    made: dict[str, Any] = {"name": source.resolve().name}
-    if runs.is_run(source):
-        run = runs.read(source)
-        made |= {"record": run.record, "seconds": run.result.seconds, "memory_mib": run.result.memory_mib}
-    on_rank_0(lambda: write_text(folder / MAKER, json.dumps(made, indent=1) + "\n"))
 
 
 def _list(folder: Path, wanted: Mapping[str, Prompt], how: Drawing) -> None:

@@ -25,9 +25,15 @@ from scissorhands.evaluation.evaluate import Scores, evaluate
 from scissorhands.methods import METHODS, Method
 from scissorhands.methods.training import Training
 from scissorhands.metrics import GAP_OVER
-from scissorhands.runs import Result, Run, jobs
-from scissorhands.runs.jobs import Place, Request, Subject
+from scissorhands.runs import Result, Run
+from scissorhands.runs.place import Place
+from scissorhands.runs.score import compare, score
+from scissorhands.runs.scrub import scrub
+from scissorhands.runs.subject import load_classifier
+from scissorhands.runs.train import train
 from scissorhands.tasks.classification import models
+from scissorhands.tasks.classification.request import Request
+from scissorhands.tasks.classification.task import Classification
 
 TRAINING = Training(epochs=2, batch_size=64, schedule="constant")
 QUICK = {"epochs": 1, "batch_size": 512}
@@ -37,18 +43,18 @@ THREE = Request(Forget("class:3"))
 @pytest.fixture(scope="session")
 def trained(tmp_path_factory: pytest.TempPathFactory) -> Run:
     """A small network trained on the digits, a fifth of them held out."""
-    place = Place(tmp_path_factory.mktemp("jobs") / "trained", seed=5)
-    return jobs.train("small", {"width": 4}, Source(), TRAINING, 0.2, place, split_seed=6)
+    place = Place(tmp_path_factory.mktemp("verbs") / "trained", seed=5)
+    return train("small", {"width": 4}, Source(), TRAINING, 0.2, place, split_seed=6)
 
 
-def load(run: Run) -> Subject:
+def load(run: Run) -> Classification:
     """The model of a run, to work on."""
-    return Subject.load(str(run.folder), None)
+    return load_classifier(str(run.folder))
 
 
 def finetuned(run: Run, folder: Path, request: Request = THREE) -> Run:
     """A run scrubbed in the quickest way."""
-    return jobs.scrub(load(run), request, "finetune", QUICK, Place(folder))
+    return scrub(str(run.folder), request, "finetune", QUICK, Place(folder))
 
 
 def content(folder: Path) -> dict[str, bytes]:
@@ -71,7 +77,7 @@ def edited(run: Run, folder: Path, old: str, new: str) -> str:
 
 def test_training_records_what_it_takes_to_do_it_again(trained: Run, tmp_path: Path) -> None:
     record = trained.record
-    again = jobs.train(
+    again = train(
         record["model"]["source"],
         record["model"]["arguments"] | {},
         Source.make(record["data"]),
@@ -94,7 +100,7 @@ def test_training_never_sees_what_it_holds_out(tmp_path: Path) -> None:
     data = Source().load()
     seen: list[Mapping[str, Any]] = []
     place = Place(tmp_path / "out")
-    run = jobs.train("small", {"width": 1}, Source(), replace(TRAINING, epochs=1), 0.9, place, log=seen.append)
+    run = train("small", {"width": 1}, Source(), replace(TRAINING, epochs=1), 0.9, place, log=seen.append)
     held = len(held_out(data.train, 0.9, 0))
     assert run.result.scores.counts == {"retain": len(data.train) - held, "unseen": held, "test": len(data.test)}
     assert len(seen) == -(-(len(data.train) - held) // TRAINING.batch_size)
@@ -102,13 +108,13 @@ def test_training_never_sees_what_it_holds_out(tmp_path: Path) -> None:
 
 def test_training_that_holds_out_nothing_has_no_unseen_score(tmp_path: Path) -> None:
     place = Place(tmp_path / "out")
-    run = jobs.train("small", {"width": 1}, Source(), replace(TRAINING, epochs=1, batch_size=512), 0.0, place)
+    run = train("small", {"width": 1}, Source(), replace(TRAINING, epochs=1, batch_size=512), 0.0, place)
     assert run.result.scores.values.keys() == {"retain_accuracy", "test_accuracy"}
 
 
 def test_training_on_nothing_is_refused_and_leaves_nothing(tmp_path: Path) -> None:
     with pytest.raises(DataError, match="'holdout' leaves nothing to train on"):
-        jobs.train("small", {}, Source(), TRAINING, 1.0, Place(tmp_path / "out"))
+        train("small", {}, Source(), TRAINING, 1.0, Place(tmp_path / "out"))
     assert list(tmp_path.iterdir()) == []
 
 
@@ -117,7 +123,7 @@ def test_training_on_nothing_is_refused_and_leaves_nothing(tmp_path: Path) -> No
 
 def test_scrubbing_keeps_the_events_that_it_logs(trained: Run, tmp_path: Path) -> None:
     seen: list[Mapping[str, Any]] = []
-    run = jobs.scrub(load(trained), THREE, "finetune", QUICK, Place(tmp_path / "out"), seen.append)
+    run = scrub(str(trained.folder), THREE, "finetune", QUICK, Place(tmp_path / "out"), log=seen.append)
     kept = [json.loads(line) for line in (run.folder / "log.jsonl").read_text().splitlines()]
     assert kept == seen
     assert [event["step"] for event in seen] == [1, 2, 3]
@@ -159,15 +165,15 @@ def test_the_scores_of_a_run_are_those_of_the_model_it_saved(trained: Run, tmp_p
 
 
 def test_only_retraining_takes_over_the_settings_of_training(trained: Run, tmp_path: Path) -> None:
-    retrained = jobs.scrub(load(trained), THREE, "retrain", {"lr": 0.05}, Place(tmp_path / "retrained"))
+    retrained = scrub(str(trained.folder), THREE, "retrain", {"lr": 0.05}, Place(tmp_path / "retrained"))
     assert retrained.settings == {**METHODS["retrain"].make({}).to_dict(), **TRAINING.to_dict(), "lr": 0.05}
     assert finetuned(trained, tmp_path / "finetuned").settings["batch_size"] == 512
 
 
 def test_retraining_does_not_depend_on_the_weights_it_replaces(trained: Run, tmp_path: Path) -> None:
-    other = jobs.train("small", {"width": 4}, Source(), TRAINING, 0.2, Place(tmp_path / "other", seed=99), 6)
+    other = train("small", {"width": 4}, Source(), TRAINING, 0.2, Place(tmp_path / "other", seed=99), 6)
     for name, origin in (("a", trained), ("b", other)):
-        jobs.scrub(load(origin), THREE, "retrain", {"epochs": 1}, Place(tmp_path / name, seed=1))
+        scrub(str(origin.folder), THREE, "retrain", {"epochs": 1}, Place(tmp_path / name, seed=1))
     a, b = (load_file(tmp_path / name / "model" / "model.safetensors") for name in "ab")
     assert all(torch.equal(a[name], b[name]) for name in a)
 
@@ -178,7 +184,7 @@ def test_scrubbing_that_breaks_off_leaves_nothing(error: BaseException, trained:
         raise error
 
     with pytest.raises(type(error)):
-        jobs.scrub(load(trained), THREE, "finetune", QUICK, Place(tmp_path / "some" / "out"), log)
+        scrub(str(trained.folder), THREE, "finetune", QUICK, Place(tmp_path / "some" / "out"), log=log)
     assert list(tmp_path.iterdir()) == []
 
 
@@ -203,28 +209,28 @@ def test_an_existing_run_is_refused_before_any_work(trained: Run, tmp_path: Path
 
     (tmp_path / "out").mkdir()
     with pytest.raises(RunError, match="exists already"):
-        jobs.scrub(load(trained), THREE, "finetune", QUICK, Place(tmp_path / "out"), refuse)
+        scrub(str(trained.folder), THREE, "finetune", QUICK, Place(tmp_path / "out"), log=refuse)
 
 
 def test_data_other_than_what_the_model_was_trained_on_is_refused(trained: Run, tmp_path: Path) -> None:
     fingerprint = trained.record["split"]["fingerprint"]
     source = edited(trained, tmp_path / "other", fingerprint, "0" * len(fingerprint))
     with pytest.raises(DataError, match=r"digits is not the data that .*other was trained on: its content differs"):
-        jobs.scrub(Subject.load(source, None), THREE, "finetune", QUICK, Place(tmp_path / "out"))
+        scrub(source, THREE, "finetune", QUICK, Place(tmp_path / "out"))
     assert not (tmp_path / "out").exists()
 
 
 def test_a_model_without_a_run_needs_its_data_named(trained: Run, tmp_path: Path) -> None:
-    subject = Subject.load(str(trained.folder / "model"), None)
-    assert subject.run is None
+    source = str(trained.folder / "model")
+    assert load_classifier(source).run is None
     with pytest.raises(DataError, match="does not say what it was trained on: name the data with --data"):
-        jobs.scrub(subject, THREE, "finetune", QUICK, Place(tmp_path / "out"))
+        scrub(source, THREE, "finetune", QUICK, Place(tmp_path / "out"))
 
 
 def test_the_data_that_is_named_goes_before_the_data_of_the_run(trained: Run) -> None:
     subject = load(trained)
-    assert subject.data(None) == Source(name="digits")
-    assert subject.data(Source(name="cifar10")) == Source(name="cifar10")
+    assert subject.named(None) == Source(name="digits")
+    assert subject.named(Source(name="cifar10")) == Source(name="cifar10")
 
 
 @pytest.mark.parametrize("unseen", [-0.1, 1.0, 2.0, float("nan")])
@@ -237,14 +243,14 @@ def test_a_run_that_did_not_finish_is_not_worked_on(trained: Run, tmp_path: Path
     shutil.copytree(trained.folder, tmp_path / "run")
     (tmp_path / "run" / "scores.json").unlink()
     with pytest.raises(RunError, match="the run did not finish"):
-        Subject.load(str(tmp_path / "run"), None)
+        load_classifier(str(tmp_path / "run"))
 
 
 # Scoring
 
 
 def test_a_scored_model_costs_what_its_training_cost(trained: Run, tmp_path: Path) -> None:
-    run = jobs.score(load(trained), THREE, Place(tmp_path / "out"))
+    run = score(load(trained), THREE, Place(tmp_path / "out"))
     assert run.result.seconds == trained.result.seconds
     assert run.result.memory_mib == trained.result.memory_mib
     assert run.method == "original"
@@ -252,14 +258,14 @@ def test_a_scored_model_costs_what_its_training_cost(trained: Run, tmp_path: Pat
 
 
 def test_a_scored_model_of_unknown_origin_has_no_cost(trained: Run, tmp_path: Path) -> None:
-    subject = Subject.load(str(trained.folder / "model"), None)
-    run = jobs.score(subject, Request(Forget("class:3"), Source()), Place(tmp_path / "out"))
+    subject = load_classifier(str(trained.folder / "model"))
+    run = score(subject, Request(Forget("class:3"), Source()), Place(tmp_path / "out"))
     assert run.result.seconds is None
     assert {"rte", "memory_mib"}.isdisjoint(run.result.values())
 
 
 def test_a_scored_run_holds_no_model_to_scrub(trained: Run, tmp_path: Path) -> None:
-    run = jobs.score(load(trained), THREE, Place(tmp_path / "out"))
+    run = score(load(trained), THREE, Place(tmp_path / "out"))
     with pytest.raises(ModelError, match="is a run without a model; name the run or folder that holds the model"):
         load(run)
 
@@ -287,7 +293,7 @@ def stored(folder: Path, method: str, manifest: str = "m", seconds: float = 1.0,
 def test_comparing_stores_the_gap_the_time_and_the_way_to_the_reference(tmp_path: Path) -> None:
     run = stored(tmp_path / "run", "finetune", seconds=2.0, mia=10.0)
     reference = stored(tmp_path / "reference", "retrain", seconds=8.0, mia=30.0)
-    compared = jobs.compare(run, reference)
+    compared = compare(run, reference)
     assert compared == runs.read(tmp_path / "run")
     assert compared.result.values()["avg_gap"] == 5.0
     assert compared.result.values()["rte"] == 0.25
@@ -296,8 +302,8 @@ def test_comparing_stores_the_gap_the_time_and_the_way_to_the_reference(tmp_path
 
 def test_comparing_again_replaces_the_first_comparison(tmp_path: Path) -> None:
     run = stored(tmp_path / "run", "finetune", mia=10.0)
-    jobs.compare(run, stored(tmp_path / "far", "retrain", mia=90.0))
-    compared = jobs.compare(runs.read(run.folder), stored(tmp_path / "near", "retrain", mia=14.0))
+    compare(run, stored(tmp_path / "far", "retrain", mia=90.0))
+    compared = compare(runs.read(run.folder), stored(tmp_path / "near", "retrain", mia=14.0))
     assert compared.result.values()["avg_gap"] == 1.0
     assert compared.result.reference == "../near"
 
@@ -306,7 +312,7 @@ def test_a_reference_that_forgot_something_else_is_refused(tmp_path: Path) -> No
     run, other = stored(tmp_path / "run", "finetune"), stored(tmp_path / "other", "retrain", manifest="n")
     before = content(tmp_path)
     with pytest.raises(NoReferenceError, match="the reference forgot something else: its manifest is n, not m"):
-        jobs.compare(run, other)
+        compare(run, other)
     assert content(tmp_path) == before
 
 
@@ -314,7 +320,7 @@ def test_a_model_that_forgot_nothing_is_no_reference(tmp_path: Path) -> None:
     run, original = stored(tmp_path / "run", "finetune"), stored(tmp_path / "original", "original")
     before = content(tmp_path)
     with pytest.raises(NoReferenceError, match="original was not scrubbed or retrained, so it is no reference"):
-        jobs.compare(run, original)
+        compare(run, original)
     assert content(tmp_path) == before
 
 
@@ -323,7 +329,7 @@ def test_a_reference_without_a_metric_that_the_gap_needs_is_refused(tmp_path: Pa
     del reference.result.scores.values["mia"]  # type: ignore[attr-defined]
     before = content(tmp_path)
     with pytest.raises(NoReferenceError, match="needs 'mia', which was not measured on both models"):
-        jobs.compare(run, reference)
+        compare(run, reference)
     assert content(tmp_path) == before
 
 
@@ -355,32 +361,27 @@ def test_a_method_that_leaves_no_numbers_fails_and_writes_nothing(
                 next(model.parameters()).fill_(torch.nan)
 
     monkeypatch.setitem(METHODS, "diverges", Diverges)
-    subject = Subject.load(str(trained.folder), None)
     with pytest.raises(FailedError, match="not numbers"):
-        jobs.scrub(subject, Request(Forget("class:3")), "diverges", {}, Place(tmp_path / "out"))
+        scrub(str(trained.folder), Request(Forget("class:3")), "diverges", {}, Place(tmp_path / "out"))
     assert not (tmp_path / "out").exists()
 
 
 def test_retraining_a_scrubbed_run_repeats_the_training_of_the_original(trained: Run, tmp_path: Path) -> None:
-    first = jobs.scrub(
-        Subject.load(str(trained.folder), None),
+    first = scrub(
+        str(trained.folder),
         Request(Forget("class:3")),
         "finetune",
         {"epochs": 1},
         Place(tmp_path / "a"),
     )
-    again = jobs.scrub(
-        Subject.load(str(first.folder), None), Request(Forget("class:5")), "retrain", {}, Place(tmp_path / "b")
-    )
+    again = scrub(str(first.folder), Request(Forget("class:5")), "retrain", {}, Place(tmp_path / "b"))
     assert {k: again.settings[k] for k in trained.settings} == trained.settings
 
 
 def test_scoring_a_scrubbed_run_keeps_the_name_of_its_method(trained: Run, tmp_path: Path) -> None:
     request = Request(Forget("class:3"))
-    scrubbed = jobs.scrub(
-        Subject.load(str(trained.folder), None), request, "finetune", {"epochs": 1}, Place(tmp_path / "a")
-    )
-    scored = jobs.score(Subject.load(str(scrubbed.folder), None), Request(Forget("class:5")), Place(tmp_path / "b"))
+    scrubbed = scrub(str(trained.folder), request, "finetune", {"epochs": 1}, Place(tmp_path / "a"))
+    scored = score(load_classifier(str(scrubbed.folder)), Request(Forget("class:5")), Place(tmp_path / "b"))
     assert (scored.method, scored.settings) == ("finetune", scrubbed.settings)
 
 

@@ -1,0 +1,24 @@
+"""scissorhands methods: list the methods, or show the settings of one."""
+
+import click
+
+from .. import tasks
+from .docs import summary
+from .show import out, plain, say_json, show_rows
+
+
+@click.command()
+@click.argument("name", required=False)
+@click.option("--json", "as_json", is_flag=True, help="Print as JSON.")
+def methods(name: str | None, as_json: bool) -> None:
+    """List the methods, or show the settings of one."""
+    if name is None:
+        known = tasks.methods().items()
+        show_rows([{"name": each, "paper": kind.paper, "what": summary(kind)} for each, kind in known], as_json)
+        return
+    kind = tasks.method(name)
+    if as_json:
+        say_json({"name": name, "what": summary(kind), "settings": list(kind.described())})
+        return
+    out.print(f"[bold]{name}[/]  {plain(summary(kind))}\n")
+    show_rows(list(kind.described()), as_json=False)

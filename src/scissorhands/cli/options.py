@@ -1,0 +1,177 @@
+"""Options that several commands share, and how their text is read."""
+
+import json
+from collections.abc import Callable
+from contextlib import suppress
+from functools import wraps
+from pathlib import Path
+from typing import Any
+
+import click
+from click.core import ParameterSource
+
+from ..methods.precision import PRECISIONS
+from ..metrics import LEVELS
+from ..settings import Settings
+
+Decorator = Callable[[Any], Any]
+
+
+class _Path(click.ParamType):  # type: ignore[type-arg]  # generic only in later releases of click
+    """A path; `~` is the user's home."""
+
+    name = "path"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Path:
+        if str(value) == "":
+            self.fail("a path is empty.", param, ctx)
+        try:
+            return Path(value).expanduser()
+        except RuntimeError as error:
+            self.fail(f"'{value}': {error}", param, ctx)
+
+
+class _Model(_Path):
+    """A path or a name."""
+
+    name = "model"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        return str(super().convert(value, param, ctx)) if str(value).startswith("~") else value
+
+
+PATH, MODEL = _Path(), _Model()
+
+
+def _all(*options: Decorator) -> Decorator:
+    """Return one decorator that adds all of these options, in this order."""
+
+    def apply(command: Any) -> Any:
+        for option in reversed(options):
+            command = option(command)
+        return command
+
+    return apply
+
+
+def _together(name: str, *options: Decorator) -> Decorator:
+    """Return a decorator that adds these options, and passes their values to the command as one dict."""
+
+    def nothing() -> None: ...
+
+    names = [parameter.name for parameter in _all(*options)(nothing).__click_params__]
+
+    def apply(command: Any) -> Any:
+        @wraps(command)
+        def grouped(**values: Any) -> Any:
+            return command(**{name: {one: values.pop(one) for one in names}}, **values)
+
+        return _all(*options)(grouped)
+
+    return apply
+
+
+def settings_option(*names: str, **more: Any) -> Decorator:
+    """Return an option that may be given many times, each time as NAME=VALUE."""
+    return click.option(*names, multiple=True, metavar="NAME=VALUE", **more)
+
+
+device_option = click.option("--device", default="auto", show_default=True, help="auto, cpu, cuda, cuda:1, mps …")
+json_option = click.option("--json", "as_json", is_flag=True, help="Print the result as JSON.")
+run_option = click.option("-o", "--output", type=PATH, help="The run folder to write.")
+_where = (
+    click.option("--overwrite", is_flag=True, help="Replace the run folder if it exists."),
+    click.option("--seed", default=0, show_default=True, help="Seed of everything random but the division of data."),
+    device_option,
+)
+_pace = (
+    click.option(
+        "--checkpoint",
+        type=click.FloatRange(min=0),
+        default=600.0,
+        show_default=True,
+        help="Seconds between two checkpoints of a long run.",
+    ),
+    click.option(
+        "--precision",
+        type=click.Choice(PRECISIONS),
+        default="full",
+        show_default=True,
+        help="What the layers compute in; weights are kept, and scores taken, in full.",
+    ),
+)
+where_options = _together("where", *_where)
+long_run_options = _all(
+    _together("where", *_where, *_pace),
+    click.option("--resume", type=PATH, metavar="RUN", help="Go on with a run that was begun and not finished."),
+    json_option,
+)
+level_option = click.option(
+    "--level",
+    type=click.Choice(LEVELS),
+    help="How much to spend on evaluation; at first quick, or what the recipe says.",
+)
+_data = (
+    click.option("--data", help="digits, cifar10, …, a folder, or owner/name on the Hugging Face hub."),
+    settings_option("--data-set", help="How to read the data: image, label, test, size, augment, memory."),
+)
+data_options = _all(*_data)
+_forget = (
+    *_data,
+    click.option(
+        "--forget",
+        metavar="WHAT",
+        help="random:10%, random:500, class:3, class:cat,dog, classes:10%, ids:FILE, where:age > 30, concept:naked.",
+    ),
+    click.option("--split-seed", default=0, show_default=True, help="Seed of the random division of data."),
+    click.option(
+        "--unseen",
+        default=0.2,
+        show_default=True,
+        help="Share of the test data to set aside as unseen, if training held out none.",
+    ),
+    click.option(
+        "--labels",
+        metavar="DATA=MODEL,…",
+        help="Which class of the data is which of the model's, if their names differ; or 'position'.",
+    ),
+)
+forget_options = _together("what", *_forget)
+scrub_options = _together(
+    "what",
+    *_forget,
+    click.option("--untrained", is_flag=True, help="Scrub a model even if it knows no more than a guess."),
+    click.option("--anchor", metavar="PROMPT", help="For a pipeline: what it is to take the concept for."),
+    settings_option("--erase", help="For a pipeline: parameters, optimizer, per_prompt, retain, inference."),
+)
+judging_options = _together(
+    "by",
+    click.option(
+        "--classifier", type=MODEL, metavar="MODEL", help="What says what an image shows: UA, accuracy on the rest."
+    ),
+    click.option("--features", type=PATH, metavar="FILE", help="TorchScript network for FID; it is run, so trust it."),
+    click.option("--real", type=PATH, metavar="FOLDER", help="Real images for FID."),
+    click.option("--clip", type=PATH, metavar="FOLDER", help="CLIP model for the CLIP score."),
+    click.option("--nudity", is_flag=True, help="Count exposed parts of the body by NudeNet."),
+    click.option("--threshold", default=0.6, show_default=True, help="Score from which NudeNet's finding counts."),
+)
+factory_option = click.option(
+    "--factory", metavar="MODULE:NAME", help="The code that builds the model, if its folder names one."
+)
+
+
+def given(*names: str) -> str:
+    """Return the first of these options that the user gave, as it is written."""
+    context = click.get_current_context()
+    written = {parameter.name: parameter.opts[-1] for parameter in context.command.params}
+    found = [name for name in names if context.get_parameter_source(name) is ParameterSource.COMMANDLINE]
+    return written[found[0]] if found else ""
+
+
+def arguments(assignments: tuple[str, ...]) -> dict[str, Any]:
+    """Return the arguments of a model: whole numbers, numbers, true, false, or text."""
+    values: dict[str, Any] = dict(Settings.parsed(assignments))
+    for name, value in values.items():
+        with suppress(ValueError, RecursionError):
+            values[name] = value if value == "null" else json.loads(value)
+    return values

@@ -1,0 +1,32 @@
+"""scissorhands report: make one page of some runs."""
+
+from pathlib import Path
+
+import click
+
+from ..errors import RunError
+from ..report import page, table
+from ..runs.claims import PAGE
+from .options import PATH
+from .show import err, plain, show_table
+
+
+@click.command()
+@click.argument("folders", nargs=-1, required=True, type=PATH, metavar="RUN...")
+@click.option("-o", "--output", type=PATH, default=PAGE, show_default=True)
+@click.option("--title", default="Scissorhands report", show_default=True)
+@click.option(
+    "--pictures", is_flag=True, help="Show the pictures of records, forgotten ones too, where there are some."
+)
+@click.option("--json", "as_json", is_flag=True, help="Print the table as JSON.")
+def report(folders: tuple[Path, ...], output: Path, title: str, pictures: bool, as_json: bool) -> None:
+    """Make one page of some runs; a RUN may be a folder of runs, such as a bench."""
+    if output.is_dir():
+        raise RunError(f"cannot write {output}: it is a folder.")
+    if output.suffix.lower() not in (".html", ".htm"):
+        raise RunError(f"cannot write {output}: a report is a page, so give it a name that ends in .html or .htm.")
+    found = page.gathered(folders)
+    shown = table.tabulate(found)
+    page.write(output, page.page(shown, found, title, pictures))
+    show_table(shown, as_json)
+    err.print(f"wrote {plain(output)}")

@@ -1,0 +1,23 @@
+"""--resume: go on with a run that was begun and not finished."""
+
+from pathlib import Path
+
+import click
+
+from .. import runs
+from ..runs.resume import resume
+from .options import given
+from .show import progress, show_made
+
+
+def resumed(verb: str, folder: Path, factory: str | None, method: str | None, as_json: bool) -> None:
+    """Go on with a run; what it does was said when it was begun."""
+    work = runs.unfinished(folder)
+    begun = runs.begun(work) if (work / runs.BEGUN).is_file() else {}
+    free = {"resume", "factory", "as_json"} | ({"method"} if method == begun.get("method") else set())
+    if what := given(*(name for name in click.get_current_context().params if name not in free)):
+        what = "MODEL" if what == "model" else what
+        raise click.UsageError(f"'{verb} --resume RUN' goes on with what was asked; {what} cannot change it.")
+    with progress() as log:
+        run = resume(verb, folder, factory, method, log)
+    show_made(run, as_json)

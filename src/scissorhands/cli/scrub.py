@@ -1,0 +1,50 @@
+"""scissorhands scrub: make a model forget."""
+
+from pathlib import Path
+from typing import Any
+
+import click
+
+from .. import tasks
+from ..runs.place import Place
+from ..runs.scrub import scrub as scrub_model
+from .options import MODEL, factory_option, given, long_run_options, run_option, scrub_options, settings_option
+from .resume import resumed
+from .show import progress, show_made
+
+
+@click.command()
+@click.argument("model", type=MODEL, required=False)
+@scrub_options
+@factory_option
+@click.option("--method", default="scissorhands", show_default=True, help="A name from 'methods', or module:Class.")
+@settings_option("--set", "settings", help="A setting of the method, such as trim=0.03.")
+@run_option
+@long_run_options
+def scrub(
+    model: str | None,
+    what: dict[str, Any],
+    factory: str | None,
+    method: str,
+    settings: tuple[str, ...],
+    output: Path | None,
+    where: dict[str, Any],
+    as_json: bool,
+    resume: Path | None,
+) -> None:
+    """Make MODEL forget: a model folder, a run, a Hugging Face name, or a diffusion pipeline."""
+    if resume:
+        resumed("scrub", resume, factory, method, as_json)
+        return
+    if model is None or output is None:
+        raise click.UsageError("Missing argument 'MODEL'." if model is None else "Missing option '-o'.")
+    place, task = Place(output, **where), tasks.find(model)
+    for name in (*what, "factory"):
+        if name not in task.options and (idle := given(name)):
+            others = [other for other in tasks.TASKS if name in other.options]
+            raise click.UsageError(tasks.only_for(idle, others, task, model))
+    values = tasks.method(method, task, model).parsed(settings)
+    request = task.request(what)
+    with progress() as log:
+        run = scrub_model(model, request, method, values, place, factory, log=log)
+    show_made(run, as_json)

@@ -1,0 +1,166 @@
+"""What commands print: results, tables, progress, warnings."""
+
+import json
+import math
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import click
+from rich.console import Console
+from rich.markup import escape
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+from rich.table import Table as Grid
+
+from ..data.problem import Log, ignore
+from ..methods.damage import advice
+from ..metrics import METRICS
+from ..report import table
+from ..runs import Run
+from .docs import shown as typed
+
+DAMAGED = 3  # the exit code of a command that did what was asked, and damaged the model
+
+out = Console(highlight=False, emoji=False, soft_wrap=True)
+err = Console(stderr=True, highlight=False, emoji=False, soft_wrap=True)
+
+
+def plain(message: object) -> str:
+    """Put a message on one line, with nothing that rich would take for markup, nor a terminal for a command."""
+    line = " ".join(str(message).split())
+    return escape("".join(c if c.isprintable() else "\N{REPLACEMENT CHARACTER}" for c in line))
+
+
+def say_json(value: Any) -> None:
+    """Print a value as JSON, which has no infinity and no NaN: they become null."""
+
+    def finite(one: Any) -> Any:
+        if isinstance(one, Mapping):
+            return {name: finite(inner) for name, inner in one.items()}
+        if isinstance(one, list | tuple):
+            return [finite(inner) for inner in one]
+        return None if isinstance(one, float) and not math.isfinite(one) else one
+
+    if not out.quiet:
+        click.echo(json.dumps(finite(value), indent=2))
+
+
+@contextmanager
+def progress() -> Iterator[Log]:
+    """Give a log that moves a bar in a terminal, and is quiet where the output is piped."""
+    if not err.is_terminal:
+        yield ignore
+        return
+    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
+    with Progress(*columns, console=err, transient=True) as bar:
+        tasks: dict[str, Any] = {}
+
+        def log(event: Mapping[str, Any]) -> None:
+            if "steps" not in event:
+                return
+            phase = event["phase"]
+            if phase not in tasks or event["step"] <= bar.tasks[tasks[phase]].completed:
+                for task in tasks.values():
+                    bar.update(task, visible=False)
+                tasks[phase] = bar.add_task(phase, total=event["steps"])
+            loss = f" {event['loss']:8.4f}" if "loss" in event else ""
+            bar.update(tasks[phase], completed=event["step"], description=f"{phase}{loss}")
+
+        yield log
+
+
+def show_made(run: Run, as_json: bool) -> None:
+    """Show a run that was just made, and end with exit code 3 if it damaged its model."""
+    show(run, as_json)
+    if run.damage:
+        raise click.exceptions.Exit(DAMAGED)
+
+
+def show(run: Run, as_json: bool) -> None:
+    """Show a run, a line per number, beside what a retrained model has or would have."""
+    if run.damage:
+        err.print(f"[bold yellow]warning:[/] {escape(advice(run.damage))}")
+    if as_json:
+        say_json({"run": str(run.folder), "damage": run.damage, **run.result.to_dict()})
+    elif "forget_error_before" in run.record:
+        _show_errors(run)
+    else:
+        _show_scores(run)
+
+
+def _show_scores(run: Run) -> None:
+    """Show the scores of a classifier, and the verdict."""
+    row = table.tabulate([run]).rows[0]
+    scores = run.result.scores
+    grid = Grid(run.method, "", "retrained", box=None, pad_edge=False, header_style="bold")
+    for name in table.tabulate([run]).names():
+        known = scores.reference.get(name)
+        expected = METRICS[name].retrained if known is None else f"{known:.{METRICS[name].digits}f}"
+        cell = row.cell(name)
+        beside = row.failed[name] if cell == "failed" else expected
+        grid.add_row(table.TITLES[name], cell, f"[dim]{plain(beside)}[/]")
+    grid.columns[1].justify = "right"
+    _wide(200 if not out.is_terminal else out.width).print(grid)
+    for name, reason in scores.failed.items():
+        if name not in METRICS:
+            err.print(f"{name} failed: {plain(reason)}")
+    if scores.verdict:
+        out.print(f"[bold]{scores.verdict.call}[/]: {plain(scores.verdict.reason)}")
+
+
+def _show_errors(run: Run) -> None:
+    """Show what erasing did to the loss, on the images of the concept and on the others."""
+    grid = Grid(run.method, "before", "after", box=None, pad_edge=False, header_style="bold")
+    for name, title in (("forget", "loss on the concept"), ("retain", "loss on the rest")):
+        values = run.record[f"{name}_error_before"], run.result.scores[f"{name}_error"]
+        grid.add_row(title, *(f"{value:.4f}" for value in values))
+    _wide(out.width).print(grid)
+    out.print(f"{plain(run.folder)} is the pipeline; look at what it draws: scissorhands sample.")
+
+
+def show_table(shown: table.Table, as_json: bool) -> None:
+    """Show a table of runs: warnings of damage first, then a line per method, then what has failed."""
+    for sentence in shown.damage():
+        err.print(f"[bold yellow]warning:[/] damaged: {plain(sentence)}")
+    if as_json:
+        say_json(shown.to_dict())
+        return
+    names = shown.names(table.MAIN)
+    grid = Grid(box=None, pad_edge=False, header_style="bold")
+    grid.add_column("method", no_wrap=True)
+    for name in names:
+        grid.add_column(table.TITLES[name], justify="right", no_wrap=True)
+    if judged := shown.judged():
+        grid.add_column("verdict", no_wrap=True)
+    for row in shown.rows:
+        grid.add_row(plain(row.method), *(row.cell(name) for name in names), *([row.verdict()] if judged else []))
+    _wide(max(out.width, 200)).print(grid)  # a narrow terminal folds it, and hides nothing
+    for row in shown.rows:
+        for name in names:
+            if row.cell(name) == "failed":
+                err.print(f"{plain(row.method)}: {table.TITLES[name]} failed: {plain(row.failed[name])}")
+    for note in shown.notes():
+        out.print(plain(note))
+
+
+def show_bench(shown: table.Table, folder: Path, as_json: bool) -> None:
+    """Show the table of a bench, and where its page is."""
+    show_table(shown, as_json)
+    err.print(f"wrote {plain(folder / 'report.html')} and {plain(folder / 'table.json')}")
+
+
+def show_rows(rows: list[dict[str, Any]], as_json: bool) -> None:
+    """Show rows that have the same columns."""
+    if as_json:
+        say_json(rows)
+        return
+    grid = Grid(*rows[0], box=None, pad_edge=False, header_style="bold")
+    for row in rows:
+        grid.add_row(*(plain(typed(value)) for value in row.values()))
+    _wide(200 if not out.is_terminal else out.width).print(grid)
+
+
+def _wide(width: int) -> Console:
+    """Return the output, that many characters wide."""
+    return Console(highlight=False, emoji=False, width=width, quiet=out.quiet)

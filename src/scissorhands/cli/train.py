@@ -1,0 +1,55 @@
+"""scissorhands train: train a classifier, with some data held out."""
+
+from pathlib import Path
+from typing import Any
+
+import click
+
+from ..bench.recipe import HOLDOUT
+from ..methods.training import Training
+from ..runs.place import Place
+from ..runs.train import train as train_model
+from ..tasks.classification.request import named_data
+from .options import MODEL, arguments, data_options, long_run_options, run_option, settings_option
+from .resume import resumed
+from .show import progress, show
+
+
+@click.command()
+@click.option("--model", type=MODEL, help="small, resnet18, resnet34, module:factory, or Hugging Face name.")
+@settings_option("--model-set", help="An argument of the model, such as width=16.")
+@data_options
+@settings_option("--set", "settings", help="A setting of training, such as epochs=30.")
+@click.option("--holdout", default=HOLDOUT, show_default=True, help="Share of the training data to hold out as unseen.")
+@click.option("--split-seed", default=0, show_default=True, help="Seed of the choice of what is held out.")
+@run_option
+@click.option("--factory", metavar="MODULE:NAME", help="With --resume: the code that builds the model, if it is yours.")
+@long_run_options
+def train(
+    model: str | None,
+    model_set: tuple[str, ...],
+    data: str | None,
+    data_set: tuple[str, ...],
+    settings: tuple[str, ...],
+    holdout: float,
+    split_seed: int,
+    output: Path | None,
+    factory: str | None,
+    where: dict[str, Any],
+    as_json: bool,
+    resume: Path | None,
+) -> None:
+    """Train a classifier, with some data held out."""
+    if resume:
+        resumed("train", resume, factory, None, as_json)
+        return
+    if model is None or output is None:
+        raise click.UsageError(f"Missing option {'--model' if model is None else '-o'!r}.")
+    if not 0 <= holdout < 1:
+        raise click.BadParameter(f"'holdout' must be a share from 0, below 1, not {holdout}.")
+    named = named_data("digits" if data is None else data, data_set)
+    training = Training.make(Training.parsed(settings))
+    place = Place(output, **where)
+    with progress() as log:
+        run = train_model(model, arguments(model_set), named, training, holdout, place, split_seed, log)
+    show(run, as_json)

@@ -1,0 +1,71 @@
+"""A folder of drawn images, and which pipeline drew them."""
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+from ... import runs
+from ...data.forget import Forget, mentioning
+from ...distributed import on_rank_0
+from ...files import read_json, require_kinds, write_text
+from ...tasks.diffusion.pictures import Pictures, read_list
+
+MAKER = "pipeline.json"
+_MAKER = {"name": str | None, "record": dict | None, "seconds": float | int | None, "memory_mib": float | int | None}
+_SPLIT = {"forget": str, "manifest": str, "fingerprint": str, "holdout": float | int}
+
+
+@dataclass(frozen=True)
+class Drawn:
+    """A folder of drawn images, and who drew them."""
+
+    folder: Path
+
+    @cached_property
+    def pictures(self) -> Pictures:
+        """The images."""
+        return Pictures.of(self.folder)
+
+    @cached_property
+    def maker(self) -> dict[str, Any]:
+        """The record of the pipeline that drew them, where there is one."""
+        path = self.folder / MAKER
+        found = read_json(path, dict) if path.exists() else {}
+        require_kinds(path, found, _MAKER)
+        if record := found.get("record"):
+            require_kinds(path, record, {"seed": int, "data": dict, "split": dict, "method": dict})
+            require_kinds(path, record["method"], {"name": str})
+            require_kinds(path, record["split"], _SPLIT)
+        return {name: value for name, value in found.items() if value is not None}
+
+    def concept(self) -> Forget | None:
+        """What was erased from the pipeline that drew them, where it says so."""
+        text = self.maker.get("record", {}).get("split", {}).get("forget", "")
+        return Forget(text) if text.startswith("concept:") else None
+
+    def asked(self) -> list[tuple[str, str, str]]:
+        """What each image was drawn from."""
+        rows = read_list(self.folder)
+        return [(row["prompt"], row.get("seed", ""), row.get("guidance", "")) for row in rows]
+
+    def gone(self, forget: Forget | None) -> list[bool]:
+        """Which images were asked to show the erased concept; none if nothing was erased."""
+        return mention(self.pictures.prompts, forget)
+
+
+def mention(prompts: Sequence[str], forget: Forget | None) -> list[bool]:
+    """Tell which prompts mention a concept; none does if there is none."""
+    mentions = mentioning(forget.text.partition(":")[2]) if forget else None
+    return [bool(mentions and mentions(prompt)) for prompt in prompts]
+
+
+def sign(folder: Path, source: Path) -> None:
+    """Writes into a folder of images which pipeline drew them, and how that was made where it is known."""
+    made: dict[str, Any] = {"name": source.resolve().name}
+    if runs.is_run(source):
+        run = runs.read(source)
+        made |= {"record": run.record, "seconds": run.result.seconds, "memory_mib": run.result.memory_mib}
+    on_rank_0(lambda: write_text(folder / MAKER, json.dumps(made, indent=1) + "\n"))

@@ -1,0 +1,92 @@
+"""Score a model as it is, and compare a run with a reference."""
+
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any
+
+from .. import runs
+from ..errors import NoReferenceError
+from ..evaluation.evaluate import Scores, judge, measure
+from ..metrics import METRICS
+from ..tasks.classification.request import Request
+from ..tasks.classification.task import Classification, Division
+from . import Result, Run
+from .place import Place, about
+
+
+@dataclass(frozen=True)
+class Scoring:
+    """A model that is to be scored as it is: what it knows of the records that someone wants forgotten."""
+
+    task: Classification
+    request: Request
+    place: Place
+
+    @cached_property
+    def posed(self) -> Division:
+        """The data, divided; loaded when it is first asked for."""
+        place = self.place
+        return self.task.pose(
+            self.request, place.seed, place.torch_device(), lambda path: runs.from_there(path, place.folder)
+        )
+
+    def carry_out(self, reference: Run | None = None) -> Run:
+        """Score the model, and write the run."""
+        with runs.writing(self.place.folder, self.place.overwrite) as work:
+            scores, evidence = self.task.measure(self.posed)
+            runs.write_record(work, self._record(), self.posed.ids)
+            runs.write_evidence(work, evidence)
+            runs.write_result(work, self._result(scores))
+            if reference:
+                compare(runs.read(work), reference)
+        return runs.read(self.place.folder)
+
+    def expected(self) -> Run:
+        """Return the run that scoring would make, but for its scores, and write nothing."""
+        counts = {name: len(part) for name, part in self.posed.split.parts().items()}
+        return Run(self.place.folder, self._record(), self._result(Scores({}, counts, manifest=self.posed.manifest)))
+
+    def _record(self) -> dict[str, Any]:
+        """Say what is scored; its method is that of the run that made it."""
+        made = self.task.run.record if self.task.run else {}
+        maker = made["method"] if made.get("verb") == "scrub" else {"name": "original"}
+        record = {**about("evaluate", self.place), **self.posed.record, "method": maker}
+        return {**record, "model": {**record["model"], "weights": self.posed.weights}}
+
+    def _result(self, scores: Scores) -> Result:
+        """Return the scores, with what it cost to make the model."""
+        made = self.task.run.result if isinstance(self.task.run, Run) else Result(scores)
+        return Result(scores, made.seconds, made.memory_mib)
+
+
+def score(task: Classification, request: Request, place: Place, reference: Run | None = None) -> Run:
+    """Score a model as it is, and write the run."""
+    return Scoring(task, request, place).carry_out(reference)
+
+
+def compare(run: Run, reference: Run, tried: int | None = None) -> Run:
+    """Add to a run how far it is from a reference, from what both have stored."""
+    if reference.method == "original":
+        raise NoReferenceError(f"{reference.folder} was not scrubbed or retrained, so it is no reference.")
+    scores = run.result.scores.against(reference.result.scores)
+    evidence, retrained = runs.read_evidence(run.folder), runs.read_evidence(reference.folder)
+    if evidence and retrained:
+        evidence["retrained"] = retrained
+        beside = [name for name, metric in METRICS.items() if "retrained" in metric.needs]
+        scores = measure(evidence, beside, {}, scores)
+        itself = run.folder.resolve() == reference.folder.resolve()  # which says nothing about itself
+        scores = (
+            replace(scores, verdict=None)
+            if itself
+            else judge(scores, evidence, run.record["split"].get("kind", "chosen"))
+        )
+    result = replace(
+        run.result,
+        scores=scores,
+        reference=runs.from_there(reference.folder, run.folder),
+        reference_seconds=reference.result.seconds,
+        reference_hash=runs.scores_hash(reference.folder),
+        tried=tried if tried is not None else run.result.tried,
+    )
+    runs.write_result(run.folder, result)
+    return runs.read(run.folder)

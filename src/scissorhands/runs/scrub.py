@@ -1,0 +1,77 @@
+"""Make a model forget, whatever kind of model it is."""
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from .. import runs, tasks
+from ..data.problem import Log, ignore
+from ..data.sources import Source
+from ..distributed import any_rank, local_state
+from ..errors import FailedError
+from ..tasks import Posed, Read
+from . import Result, Run
+from .place import Place, about, all_asked, same_threads
+from .subject import load
+from .work import carried_out
+
+
+def scrub(
+    source: str,
+    request: Any,
+    method: str,
+    values: Mapping[str, Any],
+    place: Place,
+    factory: str | None = None,
+    read: Read = Source.load,
+    log: Log = ignore,
+) -> Run:
+    """Make a model forget, and write the scrubbed model with the evidence."""
+    kind = tasks.method(method, tasks.find(source), source)
+    kind.make(values)  # what is wrong with a setting shows before anything is loaded
+    same_threads(place)
+    device = place.torch_device()
+    with runs.writing(place.folder, place.overwrite, place.resume) as work:
+        task = load(source, factory, device, read)
+        chosen = kind.make({**task.defaults(kind), **values})
+        posed = task.pose(request, place.seed, device, lambda path: runs.from_there(path, place.folder), log)
+        runs.begin(work, all_asked("scrub", _asked(source, posed, method, chosen.to_dict()), place))
+        before = task.before(posed)
+        cost = carried_out(
+            lambda case, keep: chosen.scrub(posed.model, case, keep), posed.model, posed.problem, work, place, log
+        )
+        _require_numbers(posed, method)
+        scores, evidence = task.measure(posed, method)
+        task.save(posed, work)
+        record = {
+            **about("scrub", place),
+            **{f"{name}_before": value for name, value in before.items()},
+            "damage": task.damage(kind, before, scores),
+            **posed.record,
+            "method": {"name": method, **chosen.to_dict()},
+        }
+        runs.write_record(work, record, posed.ids)
+        if evidence:
+            runs.write_evidence(work, evidence)
+        runs.write_result(work, Result(scores, cost.seconds, cost.memory_mib))
+    return runs.read(place.folder)
+
+
+def _asked(source: str, posed: Posed, method: str, settings: Mapping[str, Any]) -> dict[str, Any]:
+    """Return all that the run depends on, as begun.toml has it."""
+    return {
+        "model": str(Path(source).absolute()) if Path(source).exists() else source,
+        **posed.asked,
+        "method": method,
+        "settings": settings,
+        "weights": posed.weights,
+        "manifest": posed.manifest,
+    }
+
+
+def _require_numbers(posed: Posed, method: str) -> None:
+    """Refuse weights that are not finite."""
+    if any_rank(not all(bool(torch.isfinite(x).all()) for x in local_state(posed.model).values())):
+        raise FailedError(f"{method} left weights that are not numbers: it diverged, so nothing was written.")

@@ -1,0 +1,41 @@
+"""Load the model to work on, with the run that made it."""
+
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from .. import runs, tasks
+from ..data.sources import Source
+from ..distributed import on_rank_0
+from ..errors import ModelError
+from ..tasks import Read, Task
+from ..tasks.classification.task import Classification
+
+_CPU = torch.device("cpu")
+
+
+def load(
+    source: str, factory: str | None = None, device: torch.device = _CPU, read: Read = Source.load
+) -> Task[Any, Any]:
+    """Load the model in a model folder, in a run folder, or on the hub, whatever kind of model it is.
+
+    Code that builds it runs only if it is named as `factory`; `read` is how its data will be loaded.
+    """
+    folder = Path(source)
+    run = runs.read(folder) if runs.is_run(folder) or runs.resumable(folder) else None
+    if run and (folder / "model").is_dir():
+        on_rank_0(run.require_model)
+    elif not run and folder.name == "model" and runs.is_run(folder.parent) and runs.read(folder.parent).ids("forget"):
+        raise ModelError(f"{source} is the model of a run that has forgotten something: name the run, {folder.parent}.")
+    return tasks.find(source).load(source, run, factory, device, read)
+
+
+def load_classifier(
+    source: str, factory: str | None = None, device: torch.device = _CPU, read: Read = Source.load
+) -> Classification:
+    """Load a classifier; refuse another kind of model."""
+    tasks.find(source).require_evaluable(source)
+    found = load(source, factory, device, read)
+    assert isinstance(found, Classification)
+    return found

@@ -1,0 +1,52 @@
+"""The data of a classifier: its classes numbered as the model numbers them, and divided as a run divided it."""
+
+from dataclasses import replace
+
+from ...data import labels as labelling
+from ...data.forget import Forget
+from ...data.sources import Data
+from ...data.split import Split, held_out, split
+from ...errors import DataError, ReadError, listed
+from ..task import Made
+from . import classes
+from .models import Blueprint
+
+
+def matched(data: Data, blueprint: Blueprint, labels: str, forget: Forget | None = None) -> Data:
+    """Give the data the model's numbers of its classes; refuse names that do not say which is which."""
+    names = data.train.classes
+    numbers = classes.numbers(names, blueprint.classes, labels)
+    if numbers is None:
+        return data
+    kind, _, what = forget.text.partition(":") if forget else ("", "", "")
+    for asked in what.split(",") if kind == "class" else ():
+        if asked.strip().isdecimal() and asked.strip() not in blueprint.classes:
+            raise DataError(
+                f"'class:{asked.strip()}' may be either, since the data and the model number their classes "
+                f"differently: say its name. Known: {listed(names)}."
+            )
+    called = list(blueprint.classes)
+    for name, number in zip(names, numbers, strict=True):
+        called[number] = name  # a class that both have is called as the data calls it
+    train, test = (labelling.renumbered(part, numbers, tuple(called)) for part in (data.train, data.test))
+    return replace(data, train=train, test=test)
+
+
+def divided_as_in(run: Made, data: Data) -> Split:
+    """Divide the data as the run did; refuse other data, and a run that does not say the truth."""
+    known = run.record["split"]
+    if known["fingerprint"] != data.train.fingerprint:
+        raise DataError(f"{run.record['data']['name']} is not the data of {run.folder}: its content differs.")
+    holdout = float(known["holdout"])
+    if not 0 <= holdout < 1:
+        raise ReadError(f"{run.folder} cannot be read as a run: 'split.holdout' is {holdout}.")
+    unseen = held_out(data.train, holdout, int(known["held_seed"])).tolist() if holdout else float(known["unseen"])
+    # The run's own list of ids holds for what was asked by name, which is not recorded.
+    drawn = known["forget"].startswith("random:")
+    forget = Forget(known["forget"] if drawn else f"ids:{run.folder / 'forget.txt'}")
+    divided = split(
+        data.train, forget, test=data.test, unseen=unseen, before=run.ids("before"), seed=int(known["seed"])
+    )
+    if divided.manifest != known["manifest"] or divided.forget.ids.tolist() != run.ids("forget"):
+        raise DataError(f"{run.folder} cannot be divided as it was: the test data or its forget.txt has changed.")
+    return divided

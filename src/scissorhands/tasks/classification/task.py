@@ -1,0 +1,210 @@
+"""The task of a classifier: it forgets records of a data set, and is scored on others."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any, ClassVar
+
+import torch
+from torch import nn
+
+from ...data.problem import Log, ignore
+from ...data.sources import Data, Source
+from ...data.split import Split, held_out, split
+from ...distributed import shard
+from ...errors import DataError, FailedError, ModelError
+from ...evaluation.context import Context
+from ...evaluation.evaluate import Scores, examine, outputs
+from ...evaluation.predict import require_fit
+from ...methods import METHODS, Method, Retrain
+from ...methods.damage import FEW, damage, guesses
+from ...metrics import Evidence, accuracy
+from ..task import Made, Posed, Read, Task, Written
+from . import models
+from .division import divided_as_in, matched
+from .models import Blueprint
+from .request import Request
+
+
+@dataclass(frozen=True, kw_only=True)
+class Division(Posed):
+    """A problem that was posed by dividing data."""
+
+    split: Split
+    untrained: bool
+
+
+@dataclass(frozen=True)
+class Classification(Task[Request, Division]):
+    """A classifier, and what is known of how it was made."""
+
+    noun: ClassVar[str] = "classifier"
+    options: ClassVar[tuple[str, ...]] = (
+        *("forget", "data", "data_set", "split_seed", "unseen", "labels"),
+        *("untrained", "factory"),
+    )
+    key: ClassVar[str] = "forget"
+
+    source: str
+    model: nn.Module
+    blueprint: Blueprint
+    run: Made | None = None
+    read: Read = Source.load
+
+    @classmethod
+    def owns(cls, source: str) -> bool:
+        return True
+
+    @classmethod
+    def methods(cls) -> dict[str, type[Method]]:
+        return METHODS
+
+    @classmethod
+    def request(cls, options: Mapping[str, Any]) -> Request:
+        return Request.from_options(options)
+
+    @classmethod
+    def request_again(cls, asked: Mapping[str, Any]) -> Request:
+        return Request.from_dict(asked)
+
+    @classmethod
+    def load(
+        cls, source: str, run: Made | None, factory: str | None, device: torch.device, read: Read = Source.load
+    ) -> "Classification":
+        inside = Path(source) / "model"
+        if run and not inside.is_dir():
+            raise ModelError(f"{source} is a run without a model; name the run or folder that holds the model.")
+        model, blueprint = models.load(inside if run else source, factory, device)
+        return cls(source, model, blueprint, run, read)
+
+    def defaults(self, method: type[Method]) -> dict[str, Any]:
+        """Return how the original was trained, for a method that repeats the training."""
+        return dict(self.run.record.get("training", {})) if method is Retrain and self.run else {}
+
+    def named(self, given: Source | None) -> Source:
+        """Return the data that was named, or else the data that the model is known to have been trained on."""
+        if given:
+            return given
+        if self.run:
+            return Source.make(self.run.record["data"])
+        raise DataError(f"{self.source} does not say what it was trained on: name the data with --data.")
+
+    def pose(self, request: Request, seed: int, device: torch.device, written: Written, log: Log = ignore) -> Division:
+        """Load the data and divide it, as the model's own run says or as the request does."""
+        source = self.named(request.data)
+        data, labels = self._data(source, request)
+        divided, held = self._divided(data, request)
+        model = shard(self.model, device)
+        return Division(
+            model=model,
+            problem=replace(divided.problem(seed=seed, augment=data.augment), watch=False),
+            weights=models.fingerprint(model),
+            manifest=divided.manifest,
+            asked=request.to_dict(),
+            record={
+                "model": model_record(written(self.source), self._first(), self.blueprint),
+                **self._training(),
+                "data": source.to_dict(),
+                "split": split_record(request, divided, labels, data.train.fingerprint, held),
+            },
+            ids={"forget": divided.forget.ids.tolist(), "before": self._forgotten()},
+            split=divided,
+            untrained=request.untrained,
+        )
+
+    def before(self, posed: Division) -> dict[str, float]:
+        """Measure accuracies; refuse a model that knows no more of its training data than a guess."""
+        known = outputs(posed.model, {name: part for name, part in posed.split.parts().items() if name != "others"})
+        said = known["retain"]
+        if not posed.untrained and (reason := guesses(said.logits.argmax(1), said.labels)):
+            raise ModelError(
+                f"{reason}, before anything was changed: the labels or the images of the data do not fit "
+                f"{self.source}. Look at --labels and at its preprocessing; to change it all the same, add --untrained."
+            )
+        return {f"{name}_accuracy": accuracy(said.logits, said.labels) for name, said in known.items()}
+
+    def measure(self, posed: Division, method: str | None = None) -> tuple[Scores, Evidence]:
+        said = outputs(posed.model, posed.split.parts())
+        if method:
+            require_finite(said, method)
+        return examine(Context(posed.model, posed.split), said)
+
+    def damage(self, method: type[Method], before: Mapping[str, float], scores: Scores) -> str:
+        """Say what was lost on the data that the method is judged on, where there is enough of it."""
+        parts = [name for name in method.judged_on if name == "retain" or scores.counts.get(name, 0) >= FEW]
+        told = {f"{name}_accuracy" for name in parts}
+        return damage({name: value for name, value in before.items() if name in told}, scores.values)
+
+    def save(self, posed: Division, folder: Path) -> None:
+        models.save(posed.model, self.blueprint, folder / "model")
+
+    def divided(self, run: Made) -> tuple[Data, Split]:
+        """Return the data of a run, and how the run divided it."""
+        labels = str(run.record["split"].get("labels", ""))
+        data = matched(self.read(Source.make(run.record["data"])), self.blueprint, labels)
+        require_fit(self.model, data.train)
+        return data, divided_as_in(run, data)
+
+    def _data(self, source: Source, request: Request) -> tuple[Data, str]:
+        """Return the data with the model's numbers of its classes, and how they were matched."""
+        earlier: Mapping[str, Any] = self.run.record["split"] if self.run else {}
+        labels = request.labels or str(earlier.get("labels", ""))
+        data = matched(self.read(source), self.blueprint, labels, request.forget)
+        require_fit(self.model, data.train)
+        if earlier and earlier["fingerprint"] != data.train.fingerprint:
+            raise DataError(f"{source.name} is not the data that {self.source} was trained on: its content differs.")
+        return data, labels
+
+    def _divided(self, data: Data, request: Request) -> tuple[Split, dict[str, Any]]:
+        """Divide the data, and say what was held out of training."""
+        earlier: Mapping[str, Any] = self.run.record["split"] if self.run else {}
+        if self.run and earlier["manifest"]:
+            divided_as_in(self.run, data)  # what was forgotten before must stay so
+        holdout, seed = float(earlier.get("holdout", 0.0)), int(earlier.get("held_seed", 0))
+        unseen = held_out(data.train, holdout, seed).tolist() if holdout else request.unseen
+        before, draw = self._forgotten(), request.split_seed
+        found = split(data.train, request.forget, test=data.test, unseen=unseen, before=before, seed=draw)
+        return found, {"holdout": holdout, "held_seed": seed}
+
+    def _forgotten(self) -> list[int]:
+        """Return the records that were forgotten before."""
+        return sorted(self.run.ids("forget") + self.run.ids("before")) if self.run else []
+
+    def _training(self) -> dict[str, Any]:
+        """Return how the original was trained, and from which seed, where that is known."""
+        if not self.run:
+            return {"training": {}}
+        seed = int(self.run.record.get("training_seed", self.run.record["seed"]))
+        return {"training": self.run.record.get("training", {}), "training_seed": seed}
+
+    def _first(self) -> str:
+        """Return what the model was before anything was done to it here."""
+        return str(self.run.record["model"]["origin"]) if self.run else self.blueprint.name
+
+
+def model_record(source: str, origin: str, blueprint: Blueprint) -> dict[str, Any]:
+    """Say where a model came from, what it was at first, and how it is built."""
+    return {"source": source, "origin": origin, "name": blueprint.name, "arguments": dict(blueprint.arguments)}
+
+
+def split_record(
+    request: Request, divided: Split, labels: str, fingerprint: str, held: Mapping[str, Any]
+) -> dict[str, Any]:
+    """Say how data was divided."""
+    return {
+        "forget": request.forget.redacted(divided.forget.ids, divided.forget.labels),
+        "seed": request.split_seed,
+        **held,
+        "unseen": request.unseen,
+        "fingerprint": fingerprint,
+        "manifest": divided.manifest,
+        "kind": divided.kind,
+        "labels": labels,
+        **{f"{name}_records": len(part) for name, part in divided.parts().items()},
+    }
+
+
+def require_finite(said: Mapping[str, Any], what: str) -> None:
+    """Refuse the outputs of a model that diverged."""
+    if not all(bool(one.logits.isfinite().all()) for one in said.values()):
+        raise FailedError(f"{what} diverged: the model's outputs are not finite, so nothing was written.")

@@ -1,0 +1,118 @@
+"""The task of a diffusion pipeline: its U-Net forgets how to draw a concept."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any, ClassVar
+
+import torch
+
+from ...data.problem import Log, ignore
+from ...data.records import Part, Stored
+from ...data.sources import Source
+from ...distributed import shard
+from ...errors import ModelError, RunError
+from ...evaluation.evaluate import Scores
+from ...methods import METHODS, Method
+from ...methods.damage import damage
+from ...metrics import Evidence
+from ..task import Made, Posed, Read, Task, Written
+from . import pipeline as pipelines
+from .erasure import Concept, errors, freed, images_of, posed
+from .esd import ErasedDiffusion
+
+_SHARED = ("scissorhands", "finetune", "ascent", "salun", "randomlabel", "retrain")  # those that need no classifier
+
+
+@dataclass(frozen=True)
+class Diffusion(Task[Concept, Posed]):
+    """A diffusion pipeline, as diffusers loads it."""
+
+    noun: ClassVar[str] = "diffusion pipeline"
+    options: ClassVar[tuple[str, ...]] = ("forget", "data", "anchor", "erase")
+    key: ClassVar[str] = "concept"
+
+    source: str
+    pipeline: Any
+    run: Made | None = None
+
+    @classmethod
+    def owns(cls, source: str) -> bool:
+        return pipelines.is_pipeline(source)
+
+    @classmethod
+    def methods(cls) -> dict[str, type[Method]]:
+        return {**{name: METHODS[name] for name in _SHARED}, "esd": ErasedDiffusion}
+
+    @classmethod
+    def request(cls, options: Mapping[str, Any]) -> Concept:
+        return Concept.from_options(options)
+
+    @classmethod
+    def request_again(cls, asked: Mapping[str, Any]) -> Concept:
+        return Concept.from_dict(asked)
+
+    @classmethod
+    def load(
+        cls, source: str, run: Made | None, factory: str | None, device: torch.device, read: Read = Source.load
+    ) -> "Diffusion":
+        return cls(source, pipelines.load(Path(source), device), run)
+
+    @classmethod
+    def require_evaluable(cls, source: str) -> None:
+        """Refuse it: a pipeline is judged by what it draws."""
+        raise ModelError(f"{source} is a diffusion pipeline: see what it draws with 'sample', then 'judge' that.")
+
+    def pose(self, request: Concept, seed: int, device: torch.device, written: Written, log: Log = ignore) -> Posed:
+        """Read or draw the images, and pose the problem in latents and text."""
+        forget, erasure = request.forget, request.erasure
+        images = images_of(self.pipeline, forget, erasure, seed, log)
+        before = self._forgotten(images)
+        problem, manifest = posed(self.pipeline, images, forget, erasure, seed, before)
+        weights = pipelines.weights(self.pipeline)
+        data = written(erasure.data) if erasure.data else ""
+        origin = {"source": written(self.source), "origin": Path(self.source).name, "name": "pipeline", "arguments": {}}
+        return Posed(
+            model=shard(freed(self.pipeline.unet, erasure.parameters), device),
+            problem=replace(problem, watch=False),
+            weights=weights,
+            manifest=manifest,
+            asked=request.to_dict(),
+            record={
+                "model": origin,
+                "data": {"name": data or "drawn", **erasure.to_dict(), "data": data},
+                "split": {
+                    "forget": forget.text,
+                    "manifest": manifest,
+                    "fingerprint": images.fingerprint,
+                    "holdout": 0.0,
+                },
+            },
+            ids={"forget": problem.forget.ids.tolist(), "before": before},
+        )
+
+    def before(self, posed: Posed) -> dict[str, float]:
+        return errors(posed.model, posed.problem)
+
+    def measure(self, posed: Posed, method: str | None = None) -> tuple[Scores, Evidence]:
+        counts = {"forget": len(posed.problem.forget), "retain": len(posed.problem.retain)}
+        return Scores(errors(posed.model, posed.problem), counts, manifest=posed.manifest), {}
+
+    def damage(self, method: type[Method], before: Mapping[str, float], scores: Scores) -> str:
+        return damage(before, scores.values)
+
+    def save(self, posed: Posed, folder: Path) -> None:
+        """Write the whole pipeline; a run folder is one itself."""
+        pipelines.save(posed.model, Path(self.source), folder)
+
+    def _forgotten(self, images: Stored) -> list[int]:
+        """Return those of the images that were forgotten before, if the pipeline is a run that forgot some of them."""
+        if not self.run:
+            return []
+        known = self.run.record["split"]
+        if known["fingerprint"] != images.fingerprint:
+            return []
+        forgotten = Part(images, torch.tensor(self.run.ids("forget"), dtype=torch.int64))
+        if forgotten.fingerprint[:16] != known["manifest"]:
+            raise RunError(f"{self.source} does not say the truth about what it forgot: its forget.txt has changed.")
+        return sorted(self.run.ids("forget") + self.run.ids("before"))

@@ -1,0 +1,119 @@
+"""What a task is: all that is special about one kind of model. The verbs are written once, for any task."""
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, ClassVar, Generic, Protocol, Self, TypeVar
+
+import torch
+from torch import nn
+
+from ..data.problem import Log, Problem, ignore
+from ..data.sources import Data, Source
+from ..evaluation.evaluate import Scores
+from ..methods import Method
+from ..metrics import Evidence
+
+Read = Callable[[Source], Data]
+Written = Callable[[str], str]
+
+
+class Made(Protocol):
+    """The run that made a model, as far as a task needs to know it."""
+
+    @property
+    def folder(self) -> Path:
+        """The folder of the run."""
+
+    @property
+    def record(self) -> Mapping[str, Any]:
+        """What run.toml says."""
+
+    def ids(self, name: str) -> list[int]:
+        """The records that it forgot (`forget`), or that were forgotten earlier (`before`)."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Posed:
+    """A request brought together with a model: a problem that a method can solve, and what is written down of it.
+
+    `asked` is the request as begun.toml has it; `record` and `ids` are what run.toml and the lists of records will say.
+    """
+
+    model: nn.Module
+    problem: Problem
+    weights: str
+    manifest: str
+    asked: Mapping[str, Any]
+    record: Mapping[str, Any]
+    ids: Mapping[str, list[int]]
+
+
+R = TypeVar("R")
+P = TypeVar("P", bound=Posed)
+
+
+class Task(ABC, Generic[R, P]):
+    """A loaded model of one kind, and how it is posed a request, measured and saved."""
+
+    noun: ClassVar[str]  # what a model of this kind is called; with an s, what several are called
+    options: ClassVar[tuple[str, ...]]  # the options of the command line that its requests have
+    key: ClassVar[str]  # under which begun.toml says what to forget
+
+    source: str
+    run: Made | None
+
+    @classmethod
+    @abstractmethod
+    def owns(cls, source: str) -> bool:
+        """Tell whether a folder or a name is a model of this kind."""
+
+    @classmethod
+    @abstractmethod
+    def methods(cls) -> dict[str, type[Method]]:
+        """Return the methods that apply to such a model, by name."""
+
+    @classmethod
+    @abstractmethod
+    def request(cls, options: Mapping[str, Any]) -> R:
+        """Read a request from options of the command line."""
+
+    @classmethod
+    @abstractmethod
+    def request_again(cls, asked: Mapping[str, Any]) -> R:
+        """Read a request from begun.toml."""
+
+    @classmethod
+    @abstractmethod
+    def load(cls, source: str, run: Made | None, factory: str | None, device: torch.device, read: Read) -> Self:
+        """Load the model in a folder, in the folder of the run that made it, or on the hub."""
+
+    @classmethod
+    def require_evaluable(cls, source: str) -> None:
+        """Refuse a kind of model that is not evaluated on records."""
+        return
+
+    def defaults(self, method: type[Method]) -> dict[str, Any]:
+        """Return settings that a method has for this model unless others are given."""
+        return {}
+
+    @abstractmethod
+    def pose(self, request: R, seed: int, device: torch.device, written: Written, log: Log = ignore) -> P:
+        """Pose the problem; `written` says how a path is written down."""
+
+    @abstractmethod
+    def before(self, posed: P) -> dict[str, float]:
+        """Measure what a method must not make worse, before it begins."""
+
+    @abstractmethod
+    def measure(self, posed: P, method: str | None = None) -> tuple[Scores, Evidence]:
+        """Score the model as it is, and keep the evidence; refuse a model that the named method made diverge."""
+
+    @abstractmethod
+    def damage(self, method: type[Method], before: Mapping[str, float], scores: Scores) -> str:
+        """Say what a method broke; empty if nothing."""
+
+    @abstractmethod
+    def save(self, posed: P, folder: Path) -> None:
+        """Write the model into a run folder, in the format that it came in."""
