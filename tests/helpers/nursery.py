@@ -30,7 +30,7 @@ PLACES = {
     "step": ("scissorhands.distributed.checkpoint:Progress", "tick"),
     "loop": ("scissorhands.distributed.checkpoint:Progress", "loop"),
     "fsync": ("os", "fsync"),
-    "save": ("scissorhands.distributed.checkpoint", "save_file"),
+    "save": ("scissorhands.distributed.checkpoint_files", "save_file"),
     "replace": ("pathlib:Path", "replace"),
     "rename": ("pathlib:Path", "rename"),
     "rmtree": ("shutil", "rmtree"),

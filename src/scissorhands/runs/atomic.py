@@ -13,7 +13,7 @@ from ..errors import FailedError, LostError, RunError, ScissorhandsError, Stoppe
 from ..files import FULL, read_toml
 from .layout import BEGUN, HOLDS, LOG
 from .lock import lock
-from .pending import again, resumable, unfinished
+from .pending import again, require_no_links, resumable, unfinished
 from .seals import SCORES, read_scores, require_record
 
 
@@ -54,6 +54,7 @@ def finish(folder: Path) -> bool:
     work = unfinished(folder)
     if not (work / SCORES).is_file() or (work / BEGUN).exists():
         return False
+    require_no_links(work)
     _swap(work, folder)
     return True
 
