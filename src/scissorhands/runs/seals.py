@@ -47,6 +47,7 @@ _RECORD: dict[str, tuple[Any, bool]] = {
     "split.held_seed": (int, False),
     "split.seed": (int, False),
     "split.forget": (str, False),
+    "split.forget_records": (int, False),
     "split.kind": (str, False),
     "split.labels": (str, False),
     "method": (dict, True),
