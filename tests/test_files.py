@@ -91,3 +91,27 @@ def test_a_failed_write_leaves_the_old_file(tmp_path: Path) -> None:
         broken()
     assert [path.name for path in tmp_path.iterdir()] == ["a.txt"]
     assert (tmp_path / "a.txt").read_text() == "old"
+
+
+def test_a_link_where_a_part_is_written_is_not_followed(tmp_path: Path) -> None:
+    """A folder that one was sent may hold links under every name that a process of ours might take."""
+    (tmp_path / "precious").write_text("keep")
+    run = tmp_path / "run"
+    run.mkdir()
+    names = [f".{name}.{os.getpid()}" for name in ("scores.json", "x.safetensors")]
+    for name in names:
+        (run / name).symlink_to(tmp_path / "precious")
+    files.write_text(run / "scores.json", "{}")
+    files.write_tensors(run / "x.safetensors", {"x": torch.zeros(1)})
+    assert (tmp_path / "precious").read_text() == "keep"
+    assert sorted(path.name for path in run.iterdir() if not path.is_symlink()) == ["scores.json", "x.safetensors"]
+
+
+def test_a_part_that_is_there_already_is_not_written_to(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "precious").write_text("keep")
+    monkeypatch.setattr("secrets.token_hex", lambda _: "guessed")
+    (tmp_path / ".a.txt.guessed").symlink_to(tmp_path / "precious")
+    with pytest.raises(WriteError, match="exists"):
+        files.write_text(tmp_path / "a.txt", "gone")
+    assert (tmp_path / "precious").read_text() == "keep"
+    assert (tmp_path / ".a.txt.guessed").is_symlink()

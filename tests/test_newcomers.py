@@ -114,6 +114,17 @@ def test_class_names_that_differ_are_refused_until_they_are_matched(data: Path, 
     assert runs.read(tmp_path / "again").record["forget_accuracy_before"] > 95
 
 
+def test_lists_of_class_names_that_contradict_each_other_are_refused(data: Path, tmp_path: Path) -> None:
+    other = classifier(tmp_path / "other", ORDER, data)
+    config = json.loads((other / "config.json").read_text())
+    config["label2id"] = {name: number for number, name in enumerate(sorted(ORDER))}
+    (other / "config.json").write_text(json.dumps(config))
+    answer = scrub(other, data, "--forget", "class:frog", "-o", str(tmp_path / "out"))
+    assert (answer.code, len(answer.err.splitlines())) == (2, 1)
+    assert "by 'label2id' class 0 is 'airplane', and 'id2label' calls that 'truck'" in answer.err
+    assert not (tmp_path / "out").exists()
+
+
 @pytest.mark.parametrize("labels", ["position", "airplane=truck,truck=airplane,ship=frog,frog=ship"])
 def test_a_model_that_only_guesses_is_refused_before_it_is_changed(
     labels: str, model: Path, data: Path, tmp_path: Path

@@ -3,6 +3,7 @@
 import errno
 import json
 import os
+import secrets
 import stat
 import tempfile
 import tomllib
@@ -108,32 +109,31 @@ def read_metadata(path: Path) -> dict[str, str]:
 
 @contextmanager
 def replacing(path: Path, *, private: bool = False) -> Iterator[Path]:
-    """Give a path to write to, which takes the place of `path` when the block ends, so that a file is whole or absent.
+    """Give a new, empty file to write to, which replaces `path` when the block ends: that is whole or absent.
 
     A link, a device or a folder is not replaced. A private file is readable by its owner only.
     """
     if path.is_symlink() or (path.exists() and not path.is_file()):
         raise WriteError(f"cannot write {path}: it is not a regular file, and only such a one is replaced.")
-    part = path.with_name(f".{path.name}.{os.getpid()}")
+    part = path.with_name(f".{path.name}.{secrets.token_hex(8)}")  # nobody can guess it and put a link there
     try:
-        yield part
-        if private:
-            part.chmod(0o600)
-        part.replace(path)
+        os.close(os.open(part, os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_WRONLY, 0o600 if private else 0o666))
+        try:
+            yield part
+            part.replace(path)
+        finally:
+            with suppress(OSError):
+                part.unlink(missing_ok=True)
     except (OSError, SafetensorError) as error:
         full = getattr(error, "errno", None) in FULL or any(f"os error {number}" in str(error) for number in FULL)
         if full:
             raise FailedError(f"the disk under {path.parent} is full; {path.name} was not written.") from None
         raise WriteError(f"cannot write {path}: {_reason(error)}.") from None
-    finally:
-        with suppress(OSError):
-            part.unlink(missing_ok=True)
 
 
 def write_text(path: Path, content: str, *, private: bool = False) -> None:
     """Write a text file, by rename."""
     with replacing(path, private=private) as part:
-        part.touch(mode=0o600 if private else 0o666)
         part.write_text(content, encoding="utf-8")
 
 
@@ -142,7 +142,6 @@ def write_tensors(
 ) -> None:
     """Write a safetensors file, by rename."""
     with replacing(path, private=private) as part:
-        part.touch(mode=0o600 if private else 0o666)
         save_file({name: value.detach().cpu().contiguous() for name, value in tensors.items()}, part, metadata)
 
 

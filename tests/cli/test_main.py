@@ -430,7 +430,7 @@ def test_a_metric_that_failed_is_shown_with_its_reason(tmp_path: Path) -> None:
         "split": {"manifest": "m", "fingerprint": "0123456789abcdef", "holdout": 0.1},
         "method": {"name": "finetune"},
     }
-    runs.write_record(tmp_path, record, {})
+    runs.write_record(tmp_path, record, {"forget": [0]})
     scores = Scores({"test_accuracy": 50.0}, {"test": 2}, {"mia": "too few [members]"}, "m")
     runs.write_result(tmp_path, Result(scores, 1.0, 1.0))
     answer = done(f"evaluate {tmp_path}")

@@ -21,7 +21,7 @@ RECORD: dict[str, Any] = {
 
 def result() -> Result:
     """A result with something in every field."""
-    scores = Scores(VALUES, {"forget": 5, "test": 7}, {"other": "it broke"}, "abc", REFERENCE)
+    scores = Scores(VALUES, {"forget": 2, "test": 7}, {"other": "it broke"}, "abc", REFERENCE)
     return Result(scores, 2.0, 300.5, "../reference", 8.0)
 
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from helpers.runfolder import RECORD, names, write
+from helpers.runfolder import RECORD, names, result, write
 from scissorhands import runs
 from scissorhands.errors import FailedError, RunError
 
@@ -113,6 +113,52 @@ def test_overwriting_refuses_a_folder_that_only_looks_like_a_run(tmp_path: Path)
     (tmp_path / "out" / "model" / "thesis.txt").write_text("precious")
     with pytest.raises(RunError, match=r"it holds 'model/thesis\.txt', which is not ours"):
         write(tmp_path / "out", overwrite=True)
+
+
+OWN = ["gradcam/thesis.txt", "gradcam/deep/er.png", "grids/thesis.txt", "unet/my_weights.bin", "log.jsonl/thesis.txt"]
+
+
+@pytest.mark.parametrize("own", [*OWN, "model/my_own.bin", "model/deep/model.safetensors"])
+@pytest.mark.parametrize("scored", [True, False])
+def test_overwriting_refuses_a_run_that_holds_something_of_the_users_further_down(
+    scored: bool, own: str, tmp_path: Path
+) -> None:
+    write(tmp_path / "out")
+    if not scored:
+        (tmp_path / "out" / "scores.json").unlink()
+    (tmp_path / "out" / own).parent.mkdir(parents=True)
+    (tmp_path / "out" / own).write_text("precious")
+    with pytest.raises(RunError, match=f"it holds '{own}', which is not ours"):
+        write(tmp_path / "out", overwrite=True)
+    assert (tmp_path / "out" / own).read_text() == "precious"
+
+
+def test_overwriting_refuses_a_link_in_a_run(tmp_path: Path) -> None:
+    write(tmp_path / "out")
+    (tmp_path / "elsewhere").mkdir()
+    (tmp_path / "out" / "gradcam").mkdir()
+    (tmp_path / "out" / "gradcam" / "x").symlink_to(tmp_path / "elsewhere")
+    with pytest.raises(RunError, match="it holds 'gradcam/x', which is not ours"):
+        write(tmp_path / "out", overwrite=True)
+
+
+@pytest.mark.parametrize("scored", [True, False])
+def test_overwriting_replaces_all_that_a_run_writes(scored: bool, tmp_path: Path) -> None:
+    own = ["model/config.json", "model/model.safetensors"]
+    if scored:
+        own += ["unet/config.json", "tokenizer/anything.txt", "model_index.json"]
+    with runs.writing(tmp_path / "out", overwrite=False) as work:
+        for name in own:
+            (work / name).parent.mkdir(exist_ok=True)
+            (work / name).write_text("ours")
+        runs.write_record(work, RECORD, {"forget": [5, 9]})
+        if scored:
+            runs.write_result(work, result())
+    for name in ("gradcam/forget.png", "grids/0.png", "grids/rows.txt"):  # added later
+        (tmp_path / "out" / name).parent.mkdir(exist_ok=True)
+        (tmp_path / "out" / name).write_text("ours")
+    write(tmp_path / "out", overwrite=True)
+    assert names(tmp_path / "out") == ["forget.txt", "run.toml", "scores.json"]
 
 
 def test_a_run_does_not_replace_the_folder_that_one_is_in(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -318,6 +318,10 @@ def test_a_run_whose_record_of_the_division_has_changed_is_refused(world: Path) 
     refused(f"evaluate three {STANDARD}", "forget.txt was changed after the run was written.")
     assert tree(world) == before
     reseal(world / "three")
+    refused(f"evaluate three {STANDARD}", f"forgot {len(ids)} records, and its forget.txt lists {len(ids) - 1}.")
+    other = next(str(number) for number in range(len(ids) + 1) if str(number) not in ids)
+    (world / "three" / "forget.txt").write_text("\n".join([other, *ids[1:]]))
+    reseal(world / "three")
     before = tree(world)
     wrong = "cannot be divided as it was: the test data or its forget.txt has changed."
     refused(f"evaluate three {STANDARD}", wrong)
@@ -329,8 +333,27 @@ def test_emptying_the_list_of_what_was_forgotten_does_not_bring_it_back(world: P
     (world / "three" / "forget.txt").write_text("")
     refused(f"scrub three --forget class:4 {QUICK} -o again", "forget.txt was changed after the run was written.")
     reseal(world / "three")
-    refused(f"scrub three --forget class:4 {QUICK} -o again", "matches none of the")
+    refused(f"scrub three --forget class:4 {QUICK} -o again", "records, and its forget.txt lists 0.")
     assert not (world / "again").exists()
+
+
+@pytest.mark.parametrize("counted", [True, False], ids=["counted", "not counted"])
+def test_a_forged_run_that_forgot_nothing_does_not_bring_back_what_was_forgotten(counted: bool, world: Path) -> None:
+    record = world / "three" / "run.toml"
+    lines = [line for line in record.read_text().splitlines() if counted or not line.startswith("forget_records")]
+    record.write_text("\n".join('manifest = ""' if line.startswith("manifest") else line for line in lines))
+    (world / "three" / "forget.txt").unlink()
+    forge(world / "three", lambda stored: stored.update(manifest=""))
+    if not counted:
+        forge(world / "three", lambda stored: stored["counts"].pop("forget"))
+    before = tree(world)
+    for command in ("evaluate three", "report three -o page.html", f"scrub three --forget class:5 {QUICK} -o again"):
+        refused(command, "three forgot something, and its manifest is ''")
+    record.write_text(record.read_text().replace('manifest = ""', 'manifest = "0123"'))
+    forge(world / "three", lambda stored: stored.update(manifest="0123"))
+    for command in ("evaluate three", "report three -o page.html", f"scrub three --forget class:5 {QUICK} -o again"):
+        refused(command, "records, and its forget.txt lists 0")
+    assert tree(world).keys() == before.keys()
 
 
 def test_the_model_folder_of_a_run_that_forgot_does_not_hide_what_it_forgot(world: Path) -> None:

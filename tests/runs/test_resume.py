@@ -469,6 +469,33 @@ def test_damage_is_one_line_that_names_where(damage: str, nursery: Nursery, base
     assert left(base, place.name), "what could be mended is lost"
 
 
+@pytest.mark.parametrize("name", ["log.jsonl", "begun.toml", "run.toml", "checkpoints", "model"])
+def test_a_run_is_not_resumed_through_a_link(name: str, base: Path, tmp_path: Path) -> None:
+    place = begun(base, f"linked-{name}")
+    inside, outside = runs.unfinished(place) / name, tmp_path / name
+    if inside.exists():
+        inside.rename(outside)
+    else:
+        outside.write_text("precious")
+    inside.symlink_to(outside)
+    before = {path: path.read_bytes() for path in (outside, *outside.rglob("*")) if path.is_file()}
+    answer = cli(f"scrub --resume {place}")
+    assert answer.code == 2
+    assert f"{name} is a link" in in_one_line(answer.err)
+    assert before == {path: path.read_bytes() for path in (outside, *outside.rglob("*")) if path.is_file()}
+    assert inside.is_symlink()
+
+
+def test_a_run_that_only_was_to_be_renamed_is_not_if_it_holds_a_link(base: Path, tmp_path: Path) -> None:
+    shutil.copytree(base / "whole", work := runs.unfinished(tmp_path / "run"))
+    (work / "log.jsonl").rename(tmp_path / "log.jsonl")
+    (work / "log.jsonl").symlink_to(tmp_path / "log.jsonl")
+    answer = cli(f"scrub --resume {tmp_path / 'run'}")
+    assert answer.code == 2
+    assert "log.jsonl is a link" in in_one_line(answer.err)
+    assert not (tmp_path / "run").exists()
+
+
 def test_a_mistake_in_code_is_not_taken_for_another_version(nursery: Nursery, base: Path) -> None:
     begun(base, "mistaken")
     finished = nursery.run("scrub --resume mistaken", base, Fault("step", 2, "KeyError"))

@@ -284,7 +284,7 @@ def stored(folder: Path, method: str, manifest: str = "m", seconds: float = 1.0,
         "split": {"manifest": manifest, "fingerprint": "0123456789abcdef", "holdout": 0.1},
         "method": {"name": method},
     }
-    runs.write_record(folder, record, {})
+    runs.write_record(folder, record, {"forget": [0]})
     measured = dict.fromkeys(GAP_OVER, 50.0) | values
     runs.write_result(folder, Result(Scores(measured, {}, {}, manifest), seconds, 1.0))
     return runs.read(folder)

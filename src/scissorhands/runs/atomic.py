@@ -2,7 +2,7 @@
 
 import os
 import shutil
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from fnmatch import fnmatchcase
 from pathlib import Path
@@ -11,10 +11,13 @@ from ..distributed import barrier, on_rank_0, rank
 from ..distributed.checkpoint_files import CHECKPOINTS
 from ..errors import FailedError, LostError, RunError, ScissorhandsError, StoppedError
 from ..files import FULL, read_toml
-from .layout import BEGUN, HOLDS, LOG
+from .layout import BEGUN, HOLDS, LOG, WRITTEN
 from .lock import lock
-from .pending import again, resumable, unfinished
+from .pending import again, require_no_links, resumable, unfinished
 from .seals import SCORES, read_scores, require_record
+
+# What a model folder may hold where no scores.json lists its files.
+_MODEL = ("config.json", "preprocessor_config.json", "*.safetensors", "*.safetensors.index.json")
 
 
 @contextmanager
@@ -54,6 +57,7 @@ def finish(folder: Path) -> bool:
     work = unfinished(folder)
     if not (work / SCORES).is_file() or (work / BEGUN).exists():
         return False
+    require_no_links(work)
     _swap(work, folder)
     return True
 
@@ -143,8 +147,14 @@ def _foreign(folder: Path) -> list[str]:
         known = {*read_scores(folder)["files"]} if (folder / SCORES).exists() else set()
     except RunError:
         return sorted(path.name for path in folder.iterdir())
-    own = (str(path.relative_to(folder)) for path in (folder / "model").rglob("*") if not path.is_dir())
-    return sorted({*own} - known) if known else []
+    written = WRITTEN if known else {**WRITTEN, "model": _MODEL}
+    inside = (path.relative_to(folder) for path in folder.rglob("*") if path.is_symlink() or not path.is_dir())
+    return sorted(str(path) for path in inside if str(path) not in known and not _matches(path, written))
+
+
+def _matches(path: Path, written: Mapping[str, tuple[str, ...]]) -> bool:
+    """Tell whether a file is one that is written into its folder."""
+    return any(fnmatchcase(path.name, pattern) for pattern in written.get(str(path.parent), ()))
 
 
 def _clear(folder: Path, names: Iterable[str]) -> None:

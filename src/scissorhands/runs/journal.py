@@ -4,7 +4,7 @@ import json
 import os
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 from ..data.problem import Log
 from ..distributed import rank
@@ -20,13 +20,7 @@ class Journal:
 
     def __init__(self, path: Path, log: Log, known: int) -> None:
         self.position, self._known, self._log = 0, known, log
-        if rank() == 0 and path.exists():
-            require_regular(path)
-        if rank() == 0 and known > (path.stat().st_size if path.exists() else 0):
-            raise RunError(f"{path} is shorter than it was when the last checkpoint was written.")
-        self._file = path.open("ab") if rank() == 0 else None
-        if self._file:
-            self._file.truncate(known)
+        self._file = _opened(path, known) if rank() == 0 else None
 
     def __call__(self, event: Mapping[str, Any]) -> None:
         line = (json.dumps(event) + "\n").encode()
@@ -45,3 +39,16 @@ class Journal:
         """Close the file."""
         if self._file:
             self._file.close()
+
+
+def _opened(path: Path, known: int) -> BinaryIO:
+    """Open the file to write after its first `known` bytes. Refuse a link, through which another file would be cut."""
+    if path.is_symlink():
+        raise RunError(f"{path} is a link, and a log is not written through one.")
+    if path.exists():
+        require_regular(path)
+    if known > (path.stat().st_size if path.exists() else 0):
+        raise RunError(f"{path} is shorter than it was when the last checkpoint was written.")
+    file = os.fdopen(os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_NOFOLLOW, 0o666), "ab")
+    file.truncate(known)
+    return file

@@ -10,16 +10,14 @@ was killed is still there under a hidden name, with begun.toml to say what was a
 import os
 from pathlib import Path
 
-from .seals import EVIDENCE, SCORES
+from .seals import EVIDENCE, INDEX, MODEL, SCORES
 
 BEGUN, LOG, GRIDS, PICTURES = "begun.toml", "log.jsonl", "grids", "gradcam"
 ROWS = "rows.txt"  # the prompts of the rows of pictures in `grids`
-# All that a run folder may hold; a pipeline is its own run folder.
-HOLDS = (
-    *("run.toml", SCORES, LOG, "forget.txt", "before.txt", EVIDENCE, "model", GRIDS, PICTURES),
-    *("model_index.json", "unet", "vae", "text_encoder", "tokenizer", "scheduler"),
-    *("safety_checker", "feature_extractor", "image_encoder"),
-)
+_FILES = ("run.toml", SCORES, LOG, "forget.txt", "before.txt", EVIDENCE, INDEX)
+HOLDS = (*_FILES, GRIDS, PICTURES, *MODEL)  # all that a run folder may hold; a pipeline is its own run folder
+# What is written where in a run folder, besides the files that scores.json lists.
+WRITTEN = {".": _FILES, PICTURES: ("*.png",), GRIDS: ("*.png", ROWS)}
 
 
 def is_run(folder: Path) -> bool:

@@ -54,6 +54,14 @@ def begun(work: Path) -> dict[str, Any]:
     """Read what was asked of an unfinished run; empty if none was begun."""
     if not work.is_dir():
         return {}
+    require_no_links(work)
     if not (work / BEGUN).exists():
         raise RunError(f"{work} has no {BEGUN}, so it cannot be resumed: give the whole command again.")
     return read_toml(work / BEGUN)
+
+
+def require_no_links(work: Path) -> None:
+    """Refuse an unfinished run that is a link or holds one: it would be read and written somewhere else."""
+    for path in (work, *sorted(work.iterdir())):
+        if path.is_symlink():
+            raise RunError(f"{path} is a link, and a run is not resumed through one: remove the link.")

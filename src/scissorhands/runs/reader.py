@@ -29,9 +29,25 @@ def read(folder: Path) -> Run:
     require_record(record, folder / "run.toml")
     require_unchanged(folder, stored)
     try:
-        return Run(folder, record, Result.from_dict(stored))
+        run = Run(folder, record, Result.from_dict(stored))
     except (ValueError, KeyError, TypeError, AttributeError) as error:
         raise ReadError(f"{folder} cannot be read as a run: {type(error).__name__}: {error}") from None
+    if record["verb"] == "scrub":
+        _require_forgotten(run)
+    return run
+
+
+def _require_forgotten(run: Run) -> None:
+    """Refuse a scrubbed run that does not list what it forgot: the next scrub of it would retain those records."""
+    divided, counts = run.record["split"], run.result.scores.counts
+    if not divided["manifest"] or divided["manifest"] != run.result.scores.manifest:
+        said = f"'{divided['manifest']}' in run.toml and '{run.result.scores.manifest}' in {SCORES}"
+        raise RunError(f"{run.folder} forgot something, and its manifest is {said}. Restore it, or make the run again.")
+    listed = len({*run.ids("forget")})
+    for stated in (divided.get("forget_records", listed), counts.get("forget", listed)):
+        if stated != listed or not listed:
+            said = f"forgot {stated or 'some'} records, and its forget.txt lists {listed}"
+            raise RunError(f"{run.folder} {said}. Restore it, or make the run again.")
 
 
 def scores_hash(folder: Path) -> str:

@@ -17,6 +17,12 @@ from ..errors import ReadError, RunError
 from ..files import read_json, require_regular
 
 SCORES, EVIDENCE = "scores.json", "evidence.safetensors"
+# The folders of a model: of a classifier, or of a pipeline, which is its own run folder and has an index.
+MODEL = (
+    *("model", "unet", "vae", "text_encoder", "tokenizer", "scheduler"),
+    *("safety_checker", "feature_extractor", "image_encoder"),
+)
+INDEX = "model_index.json"
 _SMALL = ("run.toml", "forget.txt", "before.txt")
 _NUMBER = (int, float)
 
@@ -47,6 +53,7 @@ _RECORD: dict[str, tuple[Any, bool]] = {
     "split.held_seed": (int, False),
     "split.seed": (int, False),
     "split.forget": (str, False),
+    "split.forget_records": (int, False),
     "split.kind": (str, False),
     "split.labels": (str, False),
     "method": (dict, True),
@@ -145,8 +152,8 @@ def file_hash(path: Path) -> str:
 
 
 def _hashes(folder: Path) -> dict[str, str]:
-    own = [folder / name for name in _SMALL]
-    model = sorted(path for path in (folder / "model").rglob("*") if path.is_file())
+    own = [folder / name for name in (*_SMALL, INDEX)]
+    model = sorted(path for name in MODEL for path in (folder / name).rglob("*") if path.is_file())
     return {str(path.relative_to(folder)): file_hash(path) for path in (*own, *model) if path.exists()}
 
 

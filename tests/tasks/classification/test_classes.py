@@ -1,9 +1,12 @@
 """Classes of the data and of the model: matched by name, and refused where names do not say which is which."""
 
+from pathlib import Path
+from typing import Any
+
 import pytest
 
-from scissorhands.errors import DataError, ScissorhandsError, SettingError
-from scissorhands.tasks.classification.classes import numbers
+from scissorhands.errors import DataError, ModelError, ScissorhandsError, SettingError
+from scissorhands.tasks.classification.classes import numbers, require_agreement
 
 
 @pytest.mark.parametrize(
@@ -49,3 +52,36 @@ def test_what_cannot_be_matched_is_refused(
     with pytest.raises(error) as refused:
         numbers(data, model, given)
     assert says in str(refused.value)
+
+
+NAMED = {"0": "cat", "1": "dog"}
+
+
+@pytest.mark.parametrize(
+    ("id2label", "label2id"),
+    [
+        (NAMED, {"cat": 0, "dog": 1}),
+        (NAMED, {"cat": "0", "dog": "1"}),
+        (NAMED, {"LABEL_0": 0, "LABEL_1": 1}),
+        ({"0": "crane", "1": "crane"}, {"crane": 1}),
+        (NAMED, None),
+        (None, None),
+    ],
+)
+def test_lists_of_names_that_agree_are_taken(id2label: Any, label2id: Any) -> None:
+    require_agreement(id2label, label2id, Path("config.json"))
+
+
+@pytest.mark.parametrize(
+    ("id2label", "label2id", "says"),
+    [
+        (NAMED, {"cat": 1, "dog": 0}, "by 'label2id' class 1 is 'cat', and 'id2label' calls that 'dog'"),
+        (NAMED, {"cat": 0, "dog": 2}, "by 'label2id' class 2 is 'dog', and 'id2label' does not have that"),
+        (NAMED, {"cat": 0, "dog": []}, "'id2label' does not have that"),
+        ({"0": "LABEL_0"}, {"cat": 0}, "by 'label2id' class 0 is 'cat', and 'id2label' calls that 'LABEL_0'"),
+        (None, {"cat": 0, "dog": 1}, "'id2label' does not have that"),
+    ],
+)
+def test_lists_of_names_that_contradict_each_other_are_refused(id2label: Any, label2id: Any, says: str) -> None:
+    with pytest.raises(ModelError, match=says):
+        require_agreement(id2label, label2id, Path("config.json"))

@@ -2,8 +2,10 @@
 
 import re
 from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
 
-from ...errors import DataError, SettingError, did_you_mean, listed
+from ...errors import DataError, ModelError, SettingError, did_you_mean, listed
 
 POSITION = "position"
 _UNNAMED = re.compile(r"(?:label[_ -]?)?\d+", re.IGNORECASE)  # what data and models are given that nobody named
@@ -36,6 +38,20 @@ def numbers(data: Sequence[str], model: Sequence[str], given: str = "") -> list[
 
 
 _HINT = "Say which is which: --labels DATA=MODEL,… or, to take them by their position, --labels position."
+
+
+def require_agreement(id2label: Any, label2id: Any, path: Path) -> None:
+    """Refuse a configuration whose two lists of class names contradict each other: either may be the true one."""
+    if not isinstance(label2id, dict) or not named(list(label2id)):  # a list that nobody named says nothing
+        return
+    called = id2label if isinstance(id2label, dict) else {}
+    for name, number in label2id.items():
+        if called.get(str(number)) != name:
+            other = f"calls that '{called[str(number)]}'" if str(number) in called else "does not have that"
+            raise ModelError(
+                f"{path} contradicts itself: by 'label2id' class {number} is '{name}', and 'id2label' {other}. "
+                "Make the two agree."
+            )
 
 
 def named(classes: Sequence[str]) -> bool:

@@ -18,6 +18,7 @@ from ...errors import ModelError, did_you_mean, given, listed
 from ...plugins import named_object
 from ..pretrained import files_of, read_config, require_finite
 from . import huggingface
+from .classes import require_agreement
 from .networks import NETWORKS, Normalize
 
 WEIGHTS = "model.safetensors"
@@ -102,13 +103,13 @@ def load(folder: str | Path, factory: str | None = None, device: torch.device = 
     if huggingface.on_hub(str(folder)):
         there, source = huggingface.located(str(folder))
         classifier = huggingface.opened(there, device)
-        return classifier, Blueprint(source, classes=_class_names(classifier))
+        return classifier, Blueprint(source, classes=_class_names(classifier, there))
     config = _config(folder)
     files_of(folder)
     _refuse_pickles(folder)
     if "model_type" in config:
         classifier = huggingface.opened(folder, device)
-        return classifier, Blueprint(str(folder), classes=_class_names(classifier))
+        return classifier, Blueprint(str(folder), classes=_class_names(classifier, folder))
     blueprint = _blueprint(folder, config, factory)
     with meta_device():
         model = blueprint.build()
@@ -168,8 +169,10 @@ def _blueprint(folder: Path, config: dict[str, Any], factory: str | None) -> Blu
     return Blueprint(name, arguments, tuple(classes))
 
 
-def _class_names(classifier: huggingface.HuggingFaceClassifier) -> tuple[str, ...]:
+def _class_names(classifier: huggingface.HuggingFaceClassifier, folder: Path) -> tuple[str, ...]:
     """What a Hugging Face classifier calls its outputs, in their order."""
+    stored = _config(folder)
+    require_agreement(stored.get("id2label"), stored.get("label2id"), folder / "config.json")
     known = classifier.model.config.id2label
     return tuple(str(known.get(number, f"LABEL_{number}")) for number in range(len(known)))
 

@@ -4,7 +4,6 @@ import csv
 import hashlib
 import io
 import json
-import os
 import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -19,7 +18,7 @@ from torch import Tensor
 from ...data.problem import Log, ignore
 from ...distributed import barrier, on_rank_0, rank, world_size
 from ...errors import DataError, RunError, SettingError
-from ...files import read_json, require_kinds, write_text
+from ...files import read_json, replacing, require_kinds, write_text
 from ...settings import Settings, at_least_one, non_negative, setting
 from . import pipeline as pipelines
 from .pictures import METADATA
@@ -127,6 +126,5 @@ def _require_same(folder: Path, how: dict[str, Any], wanted: Mapping[str, Prompt
 
 
 def _write(image: Tensor, path: Path) -> None:
-    part = path.with_name(f".{path.name}.{os.getpid()}")
-    Image.fromarray(image.permute(1, 2, 0).numpy()).save(part, "PNG")
-    part.replace(path)
+    with replacing(path) as part:
+        Image.fromarray(image.permute(1, 2, 0).numpy()).save(part, "PNG")
