@@ -85,12 +85,16 @@ def erased(source: Path, base: Path, tmp_path: Path) -> Eraser:
     runs_made: list[Run] = []
 
     def made(
-        method: str = "scissorhands", place: Mapping[str, Any] | None = None, log: Log = ignore, **more: Any
+        method: str = "scissorhands",
+        place: Mapping[str, Any] | None = None,
+        log: Log = ignore,
+        settings: Mapping[str, Any] | None = None,  # of the method, where the erasure has one of the same name
+        **more: Any,
     ) -> Run:
         own = {name: more.pop(name) for name in list(more) if name in Erasure().to_dict()}
         erasure = Erasure.make({"data": str(tinysd.photographs(base)), **own})
         where = Place(**{"folder": tmp_path / f"out-{len(runs_made)}", **(place or {})})
-        run = erase(source, erasure, method, {**QUICK[method], **more}, where, log)
+        run = erase(source, erasure, method, {**QUICK[method], **(settings or {}), **more}, where, log)
         runs_made.append(run)
         return run
 
@@ -262,8 +266,8 @@ def test_only_what_is_chosen_may_change(method: str, parameters: str, erased: Er
         "*,-*time_emb*": {name for name in before if "time_emb" not in name},
         "conv_out.*": {"conv_out.weight", "conv_out.bias"},
     }[parameters]
-    more = {"parameters": "*"} if method == "esd" else {}
-    touched = changed(before, unet(erased(method, parameters=parameters, **more).folder))
+    own = {"parameters": "*"} if method == "esd" else {}
+    touched = changed(before, unet(erased(method, settings=own, parameters=parameters).folder))
     assert touched <= allowed
     assert touched
 
