@@ -23,8 +23,8 @@ import torch
 from sklearn.svm import SVC
 from torch import Tensor
 
-from scissorhands.metrics.membership import confidence, correctness, entropy, modified_entropy, probability
-from scissorhands.metrics.svc import called_other
+from scissorhands.metrics.mia import confidence, correctness, entropy, modified_entropy, probability
+from scissorhands.metrics.mia_svc import called_other
 
 Parts = tuple[Tensor, Tensor, Tensor]
 FEATURES: dict[str, Callable[[Tensor, Tensor], Tensor]] = {

@@ -19,14 +19,14 @@ os.environ["OMP_NUM_THREADS"] = "1"
 # Folders and files whose tests take more than a few seconds together: real processes, trainings, whole commands.
 SLOW = {
     *("bench", "contract", "diffusion", "distributed", "fuzz", "runs"),
-    *("test_browser.py", "test_evidence.py", "test_main.py", "test_membership.py", "test_newcomers.py", "test_page.py"),
+    *("test_browser.py", "test_evidence.py", "test_main.py", "test_mia.py", "test_newcomers.py", "test_page.py"),
     *(
         "test_precision.py",
         "test_probes.py",
         "test_readme.py",
         "test_reference_models.py",
         "test_damage.py",
-        "test_svc.py",
+        "test_mia_svc.py",
     ),
 }
 
@@ -35,7 +35,7 @@ SLOW = {
 LONGEST = (
     *("test_many.py", "test_erase.py", "test_readme.py", "test_resume.py", "test_contract.py", "test_audit.py"),
     *("test_demo.py", "test_fuzz.py", "test_diffusion.py", "test_main.py", "test_diffusion_demo.py"),
-    *("test_checkpoint.py", "test_verdict.py", "test_svc.py", "test_small.py", "test_page.py", "test_recipe.py"),
+    *("test_checkpoint.py", "test_verdict.py", "test_mia_svc.py", "test_small.py", "test_page.py", "test_recipe.py"),
 )
 
 

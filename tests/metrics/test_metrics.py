@@ -35,7 +35,7 @@ from scissorhands.metrics import (
 )
 from scissorhands.metrics.accuracy import epochs_until
 from scissorhands.metrics.likeness import agreement, jensen_shannon
-from scissorhands.metrics.membership import (
+from scissorhands.metrics.mia import (
     confidence,
     correctness,
     entropy,

@@ -100,7 +100,7 @@ class Recipe(BaseRecipe):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if len(self.draws or ()) > 1 and not self.forget.startswith(("random:", "classes:")):
+        if len(self.draws or ()) > 1 and not Forget(self.forget).seeded:
             raise SettingError(f"'draws' are of what is forgotten at random, and '{self.forget}' is not.")
         for name in self.tried:
             if name not in self.methods:

@@ -16,6 +16,7 @@ from ..errors import ScissorhandsError, did_you_mean
 from .bench import bench
 from .demo import demo
 from .evaluate import evaluate
+from .exit_codes import CODES
 from .judge import judge
 from .methods import methods
 from .report import report
@@ -26,7 +27,6 @@ from .train import train
 
 _DEBUG = "SCISSORHANDS_DEBUG"
 _MISTAKES = (errno.ENOENT, errno.ENOTDIR, errno.EISDIR, errno.EACCES, errno.ELOOP, errno.ENAMETOOLONG, errno.EINVAL)
-_CODES = "Exit codes: 0 done, 1 failed, 2 a mistake in what was asked, 3 done but the model is damaged."
 
 
 class _Group(click.Group):
@@ -42,7 +42,7 @@ class _Group(click.Group):
 
 
 @click.group(
-    cls=_Group, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 110}, epilog=_CODES
+    cls=_Group, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 110}, epilog=CODES
 )
 @click.version_option(package_name="scissorhands", message="%(prog)s %(version)s")
 def group() -> None:

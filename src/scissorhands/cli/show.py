@@ -19,8 +19,7 @@ from ..metrics import METRICS
 from ..report import table
 from ..runs import Run
 from .docs import shown as typed
-
-DAMAGED = 3  # the exit code of a command that did what was asked, and damaged the model
+from .exit_codes import exit_if_damaged
 
 out = Console(highlight=False, emoji=False, soft_wrap=True)
 err = Console(stderr=True, highlight=False, emoji=False, soft_wrap=True)
@@ -73,8 +72,7 @@ def progress() -> Iterator[Log]:
 def show_made(run: Run, as_json: bool) -> None:
     """Show a run that was just made, and end with exit code 3 if it damaged its model."""
     show(run, as_json)
-    if run.damage:
-        raise click.exceptions.Exit(DAMAGED)
+    exit_if_damaged(run)
 
 
 def show(run: Run, as_json: bool) -> None:

@@ -17,6 +17,18 @@ from .records import Records
 
 
 @dataclass(frozen=True)
+class Rule:
+    """A way to say what to forget: a function of the text after the colon, the records, those trained on, and the seed.
+
+    `draws` is `records` or `classes` where the seed draws them at random; `private` hides the text from reports.
+    """
+
+    choose: Callable[[str, Records, Tensor, int], Tensor]
+    draws: str = ""
+    private: bool = False
+
+
+@dataclass(frozen=True)
 class Forget:
     """Says what to forget.
 
@@ -33,13 +45,22 @@ class Forget:
             raise DataError(
                 f"'{self.text}' does not say what to forget. Write for example random:10%, class:3, ids:FILE."
             )
-        if kind not in _KINDS:
-            raise DataError(f"cannot forget by '{kind}'. {did_you_mean(kind, _KINDS)}")
+        if kind not in _RULES:
+            raise DataError(f"cannot forget by '{kind}'. {did_you_mean(kind, _RULES)}")
 
     @property
     def drawn(self) -> bool:
         """Return whether the records are drawn at random, so that they are like all others."""
-        return self.text.startswith("random:")
+        return self._rule.draws == "records"
+
+    @property
+    def seeded(self) -> bool:
+        """Return whether another seed chooses other records."""
+        return self._rule.draws != ""
+
+    @property
+    def _rule(self) -> Rule:
+        return _RULES[self.text.partition(":")[0]]
 
     def redacted(self, ids: Tensor, labels: Tensor) -> str:
         """Return what may be shown to anybody: no name of a record, a person or a file. `ids` are what it stands for.
@@ -52,14 +73,14 @@ class Forget:
         kind = self.text.partition(":")[0]
         if kind == "class":
             return "class:" + ",".join(map(str, labels.unique().tolist()))
-        if kind in ("ids", "where"):
+        if self._rule.private:
             return f"{kind}:#{hashlib.sha256(ids.numpy().tobytes()).hexdigest()[:8]}"
         return self.text
 
     def ids(self, records: Records, among: Tensor, seed: int = 0) -> Tensor:
         """Return the sorted numbers of the records to forget, out of those that the model was trained on (`among`)."""
-        kind, _, rest = self.text.partition(":")
-        chosen = _KINDS[kind](rest.strip(), records, among, seed)
+        rest = self.text.partition(":")[2]
+        chosen = self._rule.choose(rest.strip(), records, among, seed)
         if len(chosen) == 0:
             raise DataError(f"'{self.text}' matches none of the {len(among)} training records.")
         if len(chosen) == len(among):
@@ -145,11 +166,11 @@ def _concept(text: str, records: Records, among: Tensor, seed: int) -> Tensor:
     return among[torch.isin(records.labels[among], torch.tensor(chosen))]
 
 
-_KINDS: dict[str, Callable[[str, Records, Tensor, int], Tensor]] = {
-    "random": _random,
-    "class": _class,
-    "classes": _classes,
-    "ids": _ids,
-    "where": _where,
-    "concept": _concept,
+_RULES: dict[str, Rule] = {
+    "random": Rule(_random, draws="records"),
+    "class": Rule(_class),
+    "classes": Rule(_classes, draws="classes"),
+    "ids": Rule(_ids, private=True),
+    "where": Rule(_where, private=True),
+    "concept": Rule(_concept),
 }

@@ -1,4 +1,4 @@
-"""Records: labelled inputs that can be fetched by number, wherever they are kept."""
+"""Records: labeled inputs that can be fetched by number, wherever they are kept."""
 
 import hashlib
 from abc import ABC, abstractmethod

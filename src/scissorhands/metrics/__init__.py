@@ -3,8 +3,8 @@
 from .accuracy import accuracy
 from .gap import GAP_OVER, avg_gap, noise_floor
 from .intervals import Interval, interval, widest
-from .membership import called_non_members
 from .metric import LEVELS, Metric
+from .mia import called_non_members
 from .outputs import Evidence, Outputs
 from .perrecord import scaled_logit
 from .separation import auc, tpr_at_fpr

@@ -5,7 +5,8 @@ from collections.abc import Callable
 import torch
 from torch import Tensor
 
-from .membership import (
+from .metric import LIKE_RETRAINED, Metric
+from .mia import (
     called_non_members,
     confidence,
     correctness,
@@ -14,7 +15,6 @@ from .membership import (
     probability,
     published_entropy,
 )
-from .metric import LIKE_RETRAINED, Metric
 from .outputs import Evidence, Outputs
 from .perrecord import likelihood_ratio, rmia, scaled_logit
 from .separation import auc, tpr_at_fpr

@@ -42,8 +42,8 @@ def divided_as_in(run: Made, data: Data) -> Split:
         raise ReadError(f"{run.folder} cannot be read as a run: 'split.holdout' is {holdout}.")
     unseen = held_out(data.train, holdout, int(known["held_seed"])).tolist() if holdout else float(known["unseen"])
     # The run's own list of ids holds for what was asked by name, which is not recorded.
-    drawn = known["forget"].startswith("random:")
-    forget = Forget(known["forget"] if drawn else f"ids:{run.folder / 'forget.txt'}")
+    asked = Forget(known["forget"])
+    forget = asked if asked.drawn else Forget(f"ids:{run.folder / 'forget.txt'}")
     divided = split(
         data.train, forget, test=data.test, unseen=unseen, before=run.ids("before"), seed=int(known["seed"])
     )

@@ -7,7 +7,7 @@ import torch
 from torch import Tensor
 
 from ..randomness import generator
-from .svc import called_other
+from .mia_svc import called_other
 
 _TINY = 1e-30  # as in the published code: a probability of 0 counts as this much
 

@@ -5,8 +5,8 @@ import torch
 from sklearn.svm import SVC
 from torch import Tensor
 
-from scissorhands.metrics import svc
-from scissorhands.metrics.svc import called_other
+from scissorhands.metrics import mia_svc
+from scissorhands.metrics.mia_svc import called_other
 
 
 def plain(members: Tensor, others: Tensor, targets: Tensor, tolerance: float) -> Tensor:
@@ -102,7 +102,7 @@ def test_nearly_constant_outputs_are_judged_as_by_scikit_learn() -> None:
 
 def test_a_kernel_that_is_not_smooth_is_left_to_scikit_learn() -> None:
     members, others, targets = (1000 * noise(1200, seed=seed) for seed in range(3))
-    assert svc._features(torch.cat([members, others])[:, None].double()) is None
+    assert mia_svc._features(torch.cat([members, others])[:, None].double()) is None
     assert equal(members, others, targets) == 1
 
 
