@@ -209,7 +209,8 @@ def resumes_to_the_same_bits(kind: type[Method], build: Build, problem: Problem)
             _killed(quick(kind), build(), problem, Path(folder), stop)
             progress = Progress(Path(folder), every=1e9)
             after = scrubbed(quick(kind), build(), replace(problem, progress=progress))
-            assert same(after, expected), f"killed after step {stop} of {count}, it ended otherwise"
+            hint = "change weights before Descent, and keep in its memory what a step needs"
+            assert same(after, expected), f"killed after step {stop} of {count}, it ended otherwise: {hint}"
 
 
 class _KilledError(Exception):
