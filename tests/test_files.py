@@ -147,3 +147,9 @@ def test_a_cache_in_the_home_of_nobody_is_refused(tmp_path: Path, monkeypatch: p
     with pytest.raises(SettingError, match="SCISSORHANDS_CACHE is '~nobodyx/y', and there is no such home folder"):
         files.cache("images")
     assert not list(tmp_path.iterdir())
+
+
+def test_what_is_no_text_in_utf8_is_not_written(tmp_path: Path) -> None:
+    with pytest.raises(WriteError, match="is no text in UTF-8"):
+        files.write_text(tmp_path / "a.toml", "folder = 'nd\udcff'")
+    assert not list(tmp_path.iterdir())

@@ -140,8 +140,13 @@ def replacing(path: Path, *, private: bool = False) -> Iterator[Path]:
 
 def write_text(path: Path, content: str, *, private: bool = False) -> None:
     """Write a text file, by rename."""
+    try:
+        encoded = content.encode()
+    except UnicodeEncodeError as error:
+        wrong = content[max(0, error.start - 40) : error.end]
+        raise WriteError(f"cannot write {path}: {wrong!a}, which it would hold, is no text in UTF-8.") from None
     with replacing(path, private=private) as part:
-        part.write_text(content, encoding="utf-8")
+        part.write_bytes(encoded)
 
 
 def write_tensors(

@@ -15,6 +15,7 @@ from ..runs.place import Place
 from ..runs.score import Scoring, compare
 from ..runs.subject import load_classifier
 from ..tasks.classification.task import Classification
+from .escape import plain
 from .options import (
     MODEL,
     PATH,
@@ -26,7 +27,7 @@ from .options import (
     settings_option,
     where_options,
 )
-from .show import err, plain, progress, show
+from .show import err, progress, show
 
 
 @click.command()
