@@ -2,6 +2,7 @@
 
 import os
 import stat
+import time
 from pathlib import Path
 
 import pytest
@@ -9,7 +10,7 @@ import torch
 from safetensors.torch import save_file
 
 from scissorhands import files
-from scissorhands.errors import ReadError, WriteError
+from scissorhands.errors import ReadError, SettingError, WriteError
 
 
 def test_a_fifo_is_refused_instead_of_waited_for(tmp_path: Path) -> None:
@@ -115,3 +116,40 @@ def test_a_part_that_is_there_already_is_not_written_to(tmp_path: Path, monkeypa
         files.write_text(tmp_path / "a.txt", "gone")
     assert (tmp_path / "precious").read_text() == "keep"
     assert (tmp_path / ".a.txt.guessed").is_symlink()
+
+
+@pytest.mark.parametrize("key", ["a.{}", "[a.{}]", "x = {{ a.{} = 1 }}", "[[ a . {} ]]"])
+@pytest.mark.parametrize("part", ["a", '"b c"', "' '"])
+def test_a_key_of_many_parts_is_refused_at_once(key: str, part: str, tmp_path: Path) -> None:
+    (tmp_path / "a.toml").write_text(key.format(".".join([part] * 20_000)) + " = 1")
+    begun = time.monotonic()
+    with pytest.raises(ReadError, match="more than 64 parts"):
+        files.read_toml(tmp_path / "a.toml")
+    assert time.monotonic() - begun < 2
+
+
+def test_what_only_has_many_dots_is_read(tmp_path: Path) -> None:
+    text = f"a = [{', '.join(['0.5'] * 500)}]\nb = '{'It is. ' * 5}{'... ' * 500}'\n" + "c.d.e.f = 1\n"
+    (tmp_path / "a.toml").write_text(text)
+    assert len(files.read_toml(tmp_path / "a.toml")["a"]) == 500
+
+
+@pytest.mark.parametrize("text", ["a" * 10**6, "a " * 10**6, '"' * 10**6, "a." * 63 + "\n", "' " * 10**6])
+def test_looking_for_long_keys_takes_no_time(text: str) -> None:
+    begun = time.monotonic()
+    files._LONG_KEY.search(text)
+    assert time.monotonic() - begun < 2
+
+
+def test_a_cache_in_the_home_of_nobody_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("SCISSORHANDS_CACHE", "~nobodyx/y")
+    with pytest.raises(SettingError, match="SCISSORHANDS_CACHE is '~nobodyx/y', and there is no such home folder"):
+        files.cache("images")
+    assert not list(tmp_path.iterdir())
+
+
+def test_what_is_no_text_in_utf8_is_not_written(tmp_path: Path) -> None:
+    with pytest.raises(WriteError, match="is no text in UTF-8"):
+        files.write_text(tmp_path / "a.toml", "folder = 'nd\udcff'")
+    assert not list(tmp_path.iterdir())

@@ -3,6 +3,7 @@
 import errno
 import json
 import os
+import re
 import secrets
 import stat
 import tempfile
@@ -18,12 +19,15 @@ from safetensors import SafetensorError, safe_open
 from safetensors.torch import load_file, save_file
 from torch import Tensor
 
-from .errors import FailedError, ReadError, WriteError
+from .errors import FailedError, ReadError, SettingError, WriteError
 
 T = TypeVar("T")
 
 FULL = (errno.ENOSPC, errno.EDQUOT)
 _MOST = 256 << 20  # bytes of a text file; a larger one is not what it should be
+_PARTS = 64  # of a dotted key in TOML: reading it takes time and memory that grow with their square
+_PART = r"""(?:[\w-]++|"[^"\n]*+"|'[^'\n]*+')[ \t]*+"""
+_LONG_KEY = re.compile(rf"(?<![\w-])(?:{_PART}\.[ \t]*+){{{_PARTS}}}{_PART}")
 
 
 def require_regular(path: Path) -> None:
@@ -59,8 +63,11 @@ def read_text(path: Path, most: int = _MOST) -> str:
 
 def read_toml(path: Path, most: int = _MOST) -> dict[str, Any]:
     """Read a TOML file of at most so many bytes."""
+    text = read_text(path, most)
+    if _LONG_KEY.search(text):
+        raise ReadError(f"{path} cannot be read as TOML: it is nested too deeply, a key has more than {_PARTS} parts.")
     try:
-        return tomllib.loads(read_text(path, most))
+        return tomllib.loads(text)
     except (ValueError, RecursionError) as error:
         raise ReadError(f"{path} cannot be read as TOML: {_reason(error)}.") from None
 
@@ -133,8 +140,13 @@ def replacing(path: Path, *, private: bool = False) -> Iterator[Path]:
 
 def write_text(path: Path, content: str, *, private: bool = False) -> None:
     """Write a text file, by rename."""
+    try:
+        encoded = content.encode()
+    except UnicodeEncodeError as error:
+        wrong = content[max(0, error.start - 40) : error.end]
+        raise WriteError(f"cannot write {path}: {wrong!a}, which it would hold, is no text in UTF-8.") from None
     with replacing(path, private=private) as part:
-        part.write_text(content, encoding="utf-8")
+        part.write_bytes(encoded)
 
 
 def write_tensors(
@@ -151,8 +163,10 @@ def cache(room: str) -> Path:
     Who writes there makes it first, with `private_folder`.
     """
     given = os.environ.get("SCISSORHANDS_CACHE")
-    with suppress(RuntimeError):  # the home of nobody
+    try:
         given = given and str(Path(given).expanduser())
+    except RuntimeError:
+        raise SettingError(f"SCISSORHANDS_CACHE is '{given}', and there is no such home folder.") from None
     root = Path(given) if given else user_cache_path("scissorhands")
     if not root.is_absolute() and not given:  # a user without a home
         root = Path(tempfile.gettempdir()) / f"scissorhands-{os.getuid()}"

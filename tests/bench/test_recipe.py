@@ -156,10 +156,10 @@ SMALL = 'data = "digits"\nmodel = "small"\nforget = "random:10%"\n'
         (SMALL + "split_seed=4294967296", "'split_seed' must be a whole number, and at most 2147483647"),
         (SMALL + "[scissorhands]\nbalance=1e308", r"'balance' must be a number, 0 or more, and at most 1e\+30"),
         (SMALL + "[scissorhands]\nbalance=[[0.1]]", "'balance' must be"),
-        (SMALL + ".".join(["title", *"x" * 5000]) + "=1", "nested too deeply"),
+        (SMALL + ".".join(["title", *"x" * 50]) + "=1", "nested too deeply"),
         (SMALL + 'methods=[""]', "there is no method ''"),
         (SMALL + 'methods=["esd"]', "'esd' applies only to diffusion pipelines; the model is a classifier"),
-        (SMALL + 'methods=["finetune"]\nfinetune.lr=[]', "leaves no method to run"),
+        (SMALL + 'methods=["finetune"]\nfinetune.lr=[]', "is an empty list"),
         (SMALL.replace("random:10%", ""), "'' does not say what to forget"),
         (SMALL + 'methods=["no_such_module:It"]', "If you trust it, name it: --trust no_such_module:It"),
         (SMALL.replace("small", "no_such_module:it"), "If you trust it, name it: --trust no_such_module:it"),
@@ -171,7 +171,10 @@ def test_a_mistake_in_a_recipe_is_named_with_its_file(text: str, says: str, tmp_
     assert "recipe.toml" in str(caught.value)
 
 
-@pytest.mark.parametrize("text", ["data = ", SMALL + SMALL, "x = " + "[" * 5000, "\0", "# " + "x" * (5 << 20)])
+@pytest.mark.parametrize(
+    "text",
+    ["data = ", SMALL + SMALL, "x = " + "[" * 5000, ".".join("x" * 5000) + "=1", "\0", "# " + "x" * (5 << 20)],
+)
 def test_a_file_that_is_no_recipe_is_refused_by_name(text: str, tmp_path: Path) -> None:
     with pytest.raises(ReadError, match=r"recipe\.toml cannot be read"):
         Recipe.read(written(tmp_path, text))
@@ -371,3 +374,25 @@ def test_a_method_that_is_named_twice_is_refused(tmp_path: Path) -> None:
     path = written(tmp_path, SMALL + 'methods = ["finetune", "finetune"]\n')
     with pytest.raises(SettingError, match="'methods' must be a list of names, each of them once"):
         Recipe.read(path)
+
+
+@pytest.mark.parametrize(
+    ("settings", "says"),
+    [
+        ("epochs = []", "'epochs' of 'scissorhands' is an empty list"),
+        (
+            f"epochs = {[*range(200)]}\nbatch_size = {[*range(1, 2001)]}\nlr = {[0.1] * 2000}",
+            "the lists of 'scissorhands' stand for 800,000,000 settings, and at most 1,000 are run",
+        ),
+    ],
+)
+def test_lists_that_are_empty_or_stand_for_too_many_settings_are_refused(
+    settings: str, says: str, tmp_path: Path
+) -> None:
+    recipe = tmp_path / "r.toml"
+    text = 'data = "digits"\nmodel = "small"\nforget = "class:3"\nmethods = ["scissorhands"]\n[scissorhands]\n'
+    recipe.write_text(text + settings)
+    answer = cli(f"bench {recipe} -o {tmp_path / 'out'}")
+    assert (answer.code, len(answer.err.splitlines())) == (2, 1)
+    assert says in answer.err
+    assert not (tmp_path / "out").exists()

@@ -24,7 +24,7 @@ from scissorhands.data.sources import Source
 from scissorhands.data.split import held_out
 from scissorhands.evaluation.evaluate import Scores
 from scissorhands.methods import METHODS
-from scissorhands.metrics import GAP_OVER
+from scissorhands.metrics import GAP_OVER, Verdict
 from scissorhands.runs import Result
 from scissorhands.tasks.classification import models
 from scissorhands.tasks.classification.models import Blueprint
@@ -438,6 +438,48 @@ def test_a_metric_that_failed_is_shown_with_its_reason(tmp_path: Path) -> None:
     assert re.search(r"^Acc test +50.00 ", answer.out, re.MULTILINE)
     table = done(f"report {tmp_path} -o {tmp_path}/page.html")
     assert "finetune: MIA failed: too few [members]" in table.err
+
+
+def test_what_a_run_says_is_printed_as_it_is_and_on_one_line(tmp_path: Path) -> None:
+    record = {
+        "verb": "scrub",
+        "seed": 0,
+        "damage": "a\x1b[31mred\nsecond [/line]",
+        "model": {"source": "x", "origin": "small", "name": "small", "arguments": {}},
+        "data": {"name": "digits"},
+        "split": {"manifest": "m", "fingerprint": "0123456789abcdef", "holdout": 0.1},
+        "method": {"name": "[/x]"},
+    }
+    runs.write_record(tmp_path, record, {"forget": [0]})
+    verdict = Verdict("[/x] \\[", "so [/y]\\")
+    scores = Scores({"test_accuracy": 50.0}, {"test": 2}, {"[/z]": "[/w]"}, "m", verdict=verdict)
+    runs.write_result(tmp_path, Result(scores, 1.0, 1.0))
+    answer = done(f"evaluate {tmp_path}")
+    assert answer.err.splitlines()[0].startswith("warning: a\ufffd[31mred second [/line]: the model is damaged.")
+    assert answer.err.splitlines()[1] == "[/z] failed: [/w]"
+    assert answer.out.startswith("[/x] ")
+    assert answer.out.splitlines()[-1] == "[/x] \\[: so [/y]\\"
+    assert "[/x]" in done(f"report {tmp_path} -o {tmp_path}/page.html").out
+
+
+@pytest.mark.parametrize("place", ["x\\[b", "[/x]", "x\\\\[red]"])
+def test_a_path_is_told_as_it_was_given(place: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    answer = cli("report", place)
+    assert (answer.code, place in answer.err) == (2, True)
+
+
+def test_a_folder_whose_name_is_not_utf8_is_refused_in_one_line(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = tmp_path / os.fsdecode(b"nd\xff")
+    folder.mkdir()
+    monkeypatch.chdir(folder)
+    for output in ("a", str(tmp_path / "b")):
+        answer = cli(f"train --model small --model-set width=4 --set epochs=1 -o {output}")
+        assert (answer.code, len(answer.err.splitlines())) == (2, 1)
+        assert "is no text in UTF-8" in answer.err
+    assert [*folder.iterdir(), *(path for path in tmp_path.iterdir() if path != folder)] == []
 
 
 def test_what_was_forgotten_earlier_is_neither_retained_nor_forgotten_again(trained: Path, tmp_path: Path) -> None:

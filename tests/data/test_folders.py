@@ -184,6 +184,15 @@ def test_a_hidden_class_is_refused_by_name(folder: Path) -> None:
     )
 
 
+@pytest.mark.parametrize("name", ["._x", ".cache", ".git", "desktop.ini", "Thumbs.db"])
+@pytest.mark.parametrize("file", ["5.ppm", "deep/5.ppm"])
+def test_a_class_called_like_what_systems_leave_behind_is_refused_by_name(name: str, file: str, folder: Path) -> None:
+    write(plain(folder), f"train/{name}/{file}")
+    says = refused(folder)
+    assert says.startswith(str(folder / "train" / name))
+    assert says.endswith(f"folders called '{name}' are not read: rename it if it is a class, or remove it.")
+
+
 @pytest.mark.parametrize("name", ["notes.txt", "5", ".hidden.ppm", "5.ppm.part", "metadata.csv"])
 def test_a_file_that_is_no_image_among_images_is_refused_by_name(name: str, folder: Path) -> None:
     write(plain(folder), f"train/a/{name}")
@@ -197,7 +206,10 @@ def test_what_systems_leave_behind_is_ignored(name: str, folder: Path) -> None:
 
 
 def test_notes_beside_the_folders_are_ignored(folder: Path) -> None:
-    assert len(load(write(plain(folder), "README.md", "train/labels.txt", ".git/x.ppm")).train) == 2
+    assert (
+        len(load(write(plain(folder), "README.md", "train/labels.txt", ".git/HEAD", "train/.cache/x/y.metadata")).train)
+        == 2
+    )
 
 
 def test_an_image_in_no_class_folder_is_refused_by_name(folder: Path) -> None:

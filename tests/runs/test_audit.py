@@ -5,6 +5,7 @@ import shutil
 import stat
 import sys
 import time
+import tomllib
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from pathlib import Path
@@ -22,9 +23,11 @@ from helpers.nursery import Nursery
 from scissorhands import runs
 from scissorhands.distributed import on_rank_0
 from scissorhands.errors import RunError
+from scissorhands.methods.damage import damage
 from scissorhands.metrics import METRICS
 from scissorhands.runs.audit import Audit
 from scissorhands.runs.score import compare
+from scissorhands.settings import to_toml
 from scissorhands.tasks.classification import models
 
 TRAIN = "train --model small --model-set width=4 --data digits --set epochs=2 --set batch_size=64"
@@ -387,6 +390,70 @@ def test_a_verdict_that_does_not_follow_from_the_outputs_is_told_though_its_seal
     forge(world / "seen", lambda stored: stored["verdict"].update(call="forgotten, and nothing else"))
     for command in ("evaluate seen", "report seen -o page.html"):
         refused(command, "has the verdict 'forgotten, and nothing else', and by evidence.safetensors it is")
+
+
+READ = ("evaluate {}", "report {} -o page.html")
+
+
+def test_a_verdict_that_was_removed_is_computed_again(world: Path) -> None:
+    done("evaluate three --against retrained")
+    known = runs.read(world / "three").result.scores.verdict
+    forge(world / "three", lambda stored: stored.update(verdict=None))
+    assert known
+    assert runs.checked(world / "three").result.scores.verdict == known
+    for command in READ:
+        assert known.call in done(command.format("three")).out
+    done("evaluate retrained --against retrained")  # which says nothing about itself
+    assert runs.checked(world / "retrained").result.scores.verdict is None
+
+
+def test_counts_that_contradict_the_outputs_are_told_though_their_seal_fits(world: Path) -> None:
+    forge(world / "seen", lambda stored: stored["counts"].update(test=99_999))
+    for command in READ:
+        refused(command.format("seen"), "says that 99999 records are 'test', and by evidence.safetensors it is 323")
+
+
+@pytest.mark.parametrize("name", ["forget_accuracy", "test_accuracy", "mia", "seconds"])
+def test_numbers_of_the_reference_that_are_not_its_own_are_told_though_their_seal_fits(name: str, world: Path) -> None:
+    done("evaluate three --against retrained")
+    edit = {"reference_seconds": 0.5} if name == "seconds" else {}
+    forge(world / "three", lambda stored: stored.update(edit))
+    if not edit:
+        forge(world / "three", lambda stored: stored["reference"].update({name: 12.5}))
+    for command in READ:
+        refused(command.format("three"), f"says {name} of its reference is {'0.5' if edit else '12.5'}")
+
+
+def forged_damage(folder: Path, before: float, says: str) -> None:
+    """Let a run say what it was before and that it was damaged, and make its seal fit."""
+    record = tomllib.loads((folder / "run.toml").read_text())
+    (folder / "run.toml").write_text(to_toml({**record, "retain_accuracy_before": before, "damage": says}))
+    reseal(folder)
+
+
+@pytest.mark.parametrize("method", ["finetune", "gift.payload:M"])
+def test_damage_that_was_hidden_is_told(method: str, world: Path) -> None:
+    record = world / "three" / "run.toml"
+    record.write_text(record.read_text().replace('name = "finetune"', f'name = "{method}"'))
+    now = runs.read_evidence(world / "three") and json.loads((world / "three/scores.json").read_text())["values"]
+    lost = damage({"retain_accuracy": now["retain_accuracy"] + 6}, now)
+    forged_damage(world / "three", now["retain_accuracy"] + 6, "")
+    for command in READ:
+        refused(command.format("three"), f"says of its damage '', and by its numbers it is '{lost}'")
+    forged_damage(world / "three", now["retain_accuracy"] + 6, lost)
+    done("evaluate three")
+    if ":" not in method:
+        forged_damage(world / "three", now["retain_accuracy"], lost)
+        refused("evaluate three", "and by its numbers it is ''")
+
+
+def test_damage_is_told_of_a_damaged_run_that_is_scored(world: Path) -> None:
+    now = runs.read(world / "three").result.scores["retain_accuracy"]
+    forged_damage(world / "three", now + 6, damage({"retain_accuracy": now + 6}, {"retain_accuracy": now}))
+    answer = done("evaluate three --forget class:5 -o scored")
+    assert answer.err.startswith("warning: accuracy on the retained data fell from")
+    assert "warning: damaged: " in done("report scored -o page.html").err
+    assert "the retained data fell from" in (world / "page.html").read_text()
 
 
 def test_scores_beside_a_reference_that_is_gone_are_not_refused(world: Path) -> None:

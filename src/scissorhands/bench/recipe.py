@@ -1,6 +1,7 @@
 """A recipe: one complete experiment in a TOML file, which holds only what differs from the defaults."""
 
 import itertools
+import math
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
@@ -22,6 +23,7 @@ from ..tasks.classification.task import Classification
 PAPER = ("retrain", "finetune", "ascent", "influence", "shrink", "expand", "l1sparse", "salun", "scissorhands")
 HOLDOUT = 0.1  # the share of the training data that is held out as unseen, unless something else is asked
 _BYTES, _DEPTH = 4 << 20, 8  # more than any recipe has
+_ENTRIES = 1000  # combinations of the settings of one method
 _below_one = Rule("a share from 0, below 1", below_one.holds)
 _whole = Rule("a whole number", lambda x: True)
 _tried = Rule("a table of whole numbers by method", lambda x: all(one >= 0 for one in x.values()))
@@ -157,6 +159,10 @@ def require_trusted(names: Iterable[str], trusted: Collection[str]) -> None:
 def entries(name: str, kind: type[Method], settings: Mapping[str, Any], tried: int | None = None) -> Iterator[Entry]:
     """Return the method with its settings; a list stands for each of its values in turn."""
     lists = {key: value for key, value in settings.items() if isinstance(value, list)}
+    if empty := [key for key, value in lists.items() if not value]:
+        raise SettingError(f"'{empty[0]}' of '{name}' is an empty list: give it a value, or leave it out.")
+    if (count := math.prod(map(len, lists.values()))) > _ENTRIES:
+        raise SettingError(f"the lists of '{name}' stand for {count:,} settings, and at most {_ENTRIES:,} are run.")
     for values in itertools.product(*lists.values()):
         chosen = dict(zip(lists, values, strict=True))
         label = "-".join([name.replace(":", "."), *(f"{key}={value}" for key, value in chosen.items())])

@@ -15,6 +15,7 @@ from ..runs.place import Place
 from ..runs.score import Scoring, compare
 from ..runs.subject import load_classifier
 from ..tasks.classification.request import Request
+from .escape import plain
 from .options import (
     MODEL,
     PATH,
@@ -26,7 +27,7 @@ from .options import (
     place_options,
     settings_option,
 )
-from .show import err, plain, progress, show
+from .show import err, progress, show
 
 
 @click.command()

@@ -15,6 +15,7 @@ from ..distributed import exit_process, process_group, rank, under_torchrun
 from ..errors import ScissorhandsError, did_you_mean
 from .bench import bench
 from .demo import demo
+from .escape import plain
 from .evaluate import evaluate
 from .exit_codes import CODES
 from .judge import judge
@@ -22,7 +23,7 @@ from .methods import methods
 from .report import report
 from .sample import sample
 from .scrub import scrub
-from .show import err, out, plain
+from .show import err, out
 from .train import train
 
 _DEBUG = "SCISSORHANDS_DEBUG"

@@ -4,7 +4,8 @@ import click
 
 from .. import tasks
 from .docs import summary
-from .show import out, plain, say_json, show_rows
+from .escape import plain
+from .show import out, say_json, show_rows
 
 
 @click.command()
@@ -20,5 +21,5 @@ def methods(name: str | None, as_json: bool) -> None:
     if as_json:
         say_json({"name": name, "what": summary(kind), "settings": list(kind.described())})
         return
-    out.print(f"[bold]{name}[/]  {plain(summary(kind))}\n")
+    out.print(f"[bold]{plain(name)}[/]  {plain(summary(kind))}\n")
     show_rows(list(kind.described()), as_json=False)

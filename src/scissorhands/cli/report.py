@@ -7,8 +7,9 @@ import click
 from ..errors import RunError
 from ..report import page, table
 from ..runs.claims import PAGE
+from .escape import plain
 from .options import PATH
-from .show import err, plain, show_table
+from .show import err, show_table
 
 
 @click.command()

@@ -13,8 +13,9 @@ from ..tasks.diffusion import pipeline as pipelines
 from ..tasks.diffusion.drawing import Drawing
 from ..tasks.diffusion.prompts import Prompt
 from ..tasks.diffusion.prompts import prompts as read_prompts
+from .escape import plain
 from .options import PATH, device_option, given, settings_option
-from .show import err, plain, progress
+from .show import err, progress
 
 
 @click.command()

@@ -9,9 +9,9 @@ from typing import Any
 
 import click
 from rich.console import Console
-from rich.markup import escape
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 from rich.table import Table as Grid
+from rich.text import Text
 
 from ..data.problem import Log, ignore
 from ..methods.damage import advice
@@ -19,16 +19,11 @@ from ..metrics import METRICS
 from ..report import table
 from ..runs import Run
 from .docs import shown as typed
+from .escape import one_line, plain
 from .exit_codes import exit_if_damaged
 
 out = Console(highlight=False, emoji=False, soft_wrap=True)
 err = Console(stderr=True, highlight=False, emoji=False, soft_wrap=True)
-
-
-def plain(message: object) -> str:
-    """Put a message on one line, with nothing that rich would take for markup, nor a terminal for a command."""
-    line = " ".join(str(message).split())
-    return escape("".join(c if c.isprintable() else "\N{REPLACEMENT CHARACTER}" for c in line))
 
 
 def say_json(value: Any) -> None:
@@ -78,7 +73,7 @@ def show_made(run: Run, as_json: bool) -> None:
 def show(run: Run, as_json: bool) -> None:
     """Show a run, a line per number, beside what a retrained model has or would have."""
     if run.damage:
-        err.print(f"[bold yellow]warning:[/] {escape(advice(run.damage))}")
+        err.print(f"[bold yellow]warning:[/] {plain(advice(run.damage))}")
     if as_json:
         say_json({"run": str(run.folder), "damage": run.damage, **run.result.to_dict()})
     elif "forget_error_before" in run.record:
@@ -91,25 +86,26 @@ def _show_scores(run: Run) -> None:
     """Show the scores of a classifier, and the verdict."""
     row = table.tabulate([run]).rows[0]
     scores = run.result.scores
-    grid = Grid(run.method, "", "retrained", box=None, pad_edge=False, header_style="bold")
+    grid = Grid(plain(run.method), "", "retrained", box=None, pad_edge=False, header_style="bold")
     for name in table.tabulate([run]).names():
         known = scores.reference.get(name)
         expected = METRICS[name].retrained if known is None else f"{known:.{METRICS[name].digits}f}"
         cell = row.cell(name)
         beside = row.failed[name] if cell == "failed" else expected
-        grid.add_row(table.TITLES[name], cell, f"[dim]{plain(beside)}[/]")
+        grid.add_row(table.TITLES[name], cell, Text(one_line(beside), style="dim"))
     grid.columns[1].justify = "right"
     _wide(200 if not out.is_terminal else out.width).print(grid)
     for name, reason in scores.failed.items():
         if name not in METRICS:
-            err.print(f"{name} failed: {plain(reason)}")
+            err.print(f"{plain(name)} failed: {plain(reason)}")
     if scores.verdict:
-        out.print(f"[bold]{scores.verdict.call}[/]: {plain(scores.verdict.reason)}")
+        call, reason = one_line(scores.verdict.call), one_line(scores.verdict.reason)
+        out.print(Text.assemble((call, "bold"), f": {reason}"))
 
 
 def _show_errors(run: Run) -> None:
     """Show what erasing did to the loss, on the images of the concept and on the others."""
-    grid = Grid(run.method, "before", "after", box=None, pad_edge=False, header_style="bold")
+    grid = Grid(plain(run.method), "before", "after", box=None, pad_edge=False, header_style="bold")
     for name, title in (("forget", "loss on the concept"), ("retain", "loss on the rest")):
         values = run.record[f"{name}_error_before"], run.result.scores[f"{name}_error"]
         grid.add_row(title, *(f"{value:.4f}" for value in values))
@@ -132,7 +128,9 @@ def show_table(shown: table.Table, as_json: bool) -> None:
     if judged := shown.judged():
         grid.add_column("verdict", no_wrap=True)
     for row in shown.rows:
-        grid.add_row(plain(row.method), *(row.cell(name) for name in names), *([row.verdict()] if judged else []))
+        grid.add_row(
+            plain(row.method), *(row.cell(name) for name in names), *([plain(row.verdict())] if judged else [])
+        )
     _wide(max(out.width, 200)).print(grid)  # a narrow terminal folds it, and hides nothing
     for row in shown.rows:
         for name in names:

@@ -29,7 +29,7 @@ def entries(folder: str) -> tuple[list[str], list[str]]:
         raise DataError(f"the folder {folder} cannot be read: {error.strerror}.") from None
     folders, paths = [], []
     for entry in inside:
-        if entry.name.lower() in _LITTER or entry.name.startswith("._"):
+        if _is_litter(entry):
             continue
         require_text(entry.path)
         if _is_folder(entry):
@@ -37,6 +37,17 @@ def entries(folder: str) -> tuple[list[str], list[str]]:
         else:
             paths.append(entry.path)
     return folders, paths
+
+
+def _is_litter(entry: os.DirEntry[str]) -> bool:
+    """Return whether a system left it there; refuse a folder of that name with images in it, which may be a class."""
+    if entry.name.lower() not in _LITTER and not entry.name.startswith("._"):
+        return False
+    for folder, _, names in os.walk(entry.path):
+        if any(map(is_image, names)):
+            inside = f"{ascii(folder)[1:-1]} holds images, and folders called '{entry.name}' are not read"
+            raise DataError(f"{inside}: rename it if it is a class, or remove it.")
+    return True
 
 
 def _is_folder(entry: os.DirEntry[str]) -> bool:

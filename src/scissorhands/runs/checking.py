@@ -5,7 +5,9 @@ from pathlib import Path
 
 from ..errors import ReadError, RunError, ScissorhandsError
 from ..evaluation.evaluate import judge, measure
-from ..metrics import METRICS
+from ..methods import METHODS
+from ..methods.damage import FEW, damage
+from ..metrics import METRICS, Evidence, Outputs
 from .reader import own_reference, read, read_evidence, reference_unchanged, with_reference
 from .result import Run
 from .seals import EVIDENCE, SCORES
@@ -16,15 +18,60 @@ def checked(folder: Path) -> Run:
     run = read(folder)
     if (folder / "model").is_dir():
         run.require_model()
-    _require_recomputed(run)
-    return run
+    _require_same_reference(run)
+    _require_same_damage(run)
+    return _recomputed(run)
 
 
-def _require_recomputed(run: Run) -> None:
-    """Refuse scores and a verdict that do not follow from the evidence, as far as that is there."""
+def _require_same_reference(run: Run) -> None:
+    """Refuse numbers of the reference that are not its own, where it is there and unchanged."""
+    if not run.result.reference or own_reference(run) or not reference_unchanged(run):
+        return
+    there = read(run.folder / run.result.reference).result
+    own = {**there.scores.values, "seconds": there.seconds}
+    for name, value in {**run.result.scores.reference, "seconds": run.result.reference_seconds}.items():
+        beside = name in METRICS and "retrained" in METRICS[name].needs  # of a reference that was compared, too
+        if not beside and value != own.get(name):
+            said = f"says {name} of its reference is {value}, and by {run.result.reference} it is {own.get(name)}"
+            raise RunError(f"{run.folder / SCORES} {said}. Compare them again.")
+
+
+def _require_same_damage(run: Run) -> None:
+    """Refuse a scrubbed run that does not tell of the damage that follows from its numbers, or of another."""
+    if run.record["verb"] != "scrub":
+        return
+    suffix = "_before"
+    before = {name.removesuffix(suffix): x for name, x in run.record.items() if name.endswith(suffix)}
+    judged_on = METHODS[run.method].judged_on if run.method in METHODS else ("retain",)
+    counts = run.result.scores.counts
+    parts = [name for name in judged_on if name == "retain" or counts.get(name, 0) >= FEW]
+    told = {f"{name}_{kind}" for name in parts for kind in ("accuracy", "error")}
+    found = damage({name: x for name, x in before.items() if name in told}, run.result.scores.values)
+    # Of somebody's own method only this is known: it must not make the retained data worse.
+    holds = found == run.damage if run.method in METHODS else run.damage.startswith(found)
+    if not holds:
+        said = f"says of its damage '{run.damage}', and by its numbers it is '{found}'"
+        raise RunError(f"{run.folder / 'run.toml'} {said}. Make the run again.")
+
+
+def _require_same_counts(run: Run, evidence: Evidence) -> None:
+    """Refuse numbers of records that are not those of the evidence."""
+    for name, count in run.result.scores.counts.items():
+        said_of = evidence.get(name)
+        if isinstance(said_of, Outputs) and len(said_of) != count:
+            said = f"says that {count} records are '{name}', and by {EVIDENCE} it is {len(said_of)}"
+            raise RunError(f"{run.folder / SCORES} {said}. Make the run again.")
+
+
+def _recomputed(run: Run) -> Run:
+    """Refuse scores and a verdict that do not follow from the evidence, as far as that is there.
+
+    A verdict that is missing, since somebody removed it or an evaluation was killed, is the one that follows.
+    """
     compared = bool(run.result.reference) and not own_reference(run)
     known = not compared or reference_unchanged(run)
     stated, evidence = run.result.scores, with_reference(run) if known else read_evidence(run.folder)
+    _require_same_counts(run, evidence)
     names = [name for name in stated.values if name in METRICS]
     try:
         found = measure(evidence, names, {}, replace(stated, values={}, failed={}, verdict=None))
@@ -43,3 +90,6 @@ def _require_recomputed(run: Run) -> None:
     if stated.verdict and found.verdict and stated.verdict.call != found.verdict.call:
         said = f"has the verdict '{stated.verdict.call}', and by {EVIDENCE} it is '{found.verdict.call}'"
         raise RunError(f"{run.folder / SCORES} {said}. Make the run again.")
+    if stated.verdict or own_reference(run):
+        return run
+    return replace(run, result=replace(run.result, scores=replace(stated, verdict=found.verdict)))

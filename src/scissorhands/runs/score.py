@@ -50,7 +50,8 @@ class Scoring:
         """Say what is scored; its method is that of the run that made it."""
         made = self.task.run.record if self.task.run else {}
         maker = made["method"] if made.get("verb") == "scrub" else {"name": "original"}
-        record = {**about("evaluate", self.place), **self.posed.record, "method": maker}
+        damaged = {"damage": made["damage"]} if made.get("damage") else {}  # it is still so, whatever is scored
+        record = {**about("evaluate", self.place), **damaged, **self.posed.record, "method": maker}
         return {**record, "model": {**record["model"], "weights": self.posed.weights}}
 
     def _result(self, scores: Scores) -> Result:
