@@ -108,8 +108,7 @@ class Recipe(BaseRecipe):
             if name not in self.methods:
                 raise SettingError(f"'tried' names '{name}', which is not run here. {did_you_mean(name, self.methods)}")
         Forget(self.forget)
-        if not self.entries:  # all that it names is built, so that a mistake shows before the work
-            raise SettingError("a list of settings is empty, which leaves no method to run.")
+        _ = self.entries  # all that it names is built, so that a mistake shows before the work
 
     @cached_property
     def entries(self) -> list[Entry]:
