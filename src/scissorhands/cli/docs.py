@@ -10,13 +10,14 @@ from ..evaluation.context import Evaluation
 from ..metrics import LEVELS, METRICS
 from ..settings import Settings
 from ..tasks import methods
+from .describe import shown, summary
 
 
 def methods_page() -> str:
     """Every method with its settings, as Markdown."""
     lines = ["# Methods", "", "Made by `python -m scissorhands.cli.docs docs` from the lines that define the settings."]
     for name, kind in methods().items():
-        lines += ["", f"## `{name}`", "", f"{summary(kind)} *{kind.paper}.*", ""]
+        lines += ["", f"## `{name}`", "", summary(kind), f"*{kind.paper}.*", ""]
         lines += [f"Takes at most {kind.copies} times the model's size in memory, besides the model and the batch.", ""]
         lines += _settings(kind)
     return "\n".join(lines) + "\n"
@@ -110,20 +111,6 @@ def _settings(kind: type[Settings]) -> list[str]:
         for row in kind.described()
     ]
     return ["| setting | default | rule | meaning |", "|---|---|---|---|", *rows]
-
-
-def summary(kind: type[Settings]) -> str:
-    """The first line of a docstring."""
-    return (kind.__doc__ or "").strip().splitlines()[0]
-
-
-def shown(value: object) -> str:
-    """A default as a person types it.
-
-    >>> shown(True), shown(5e-05), shown("")
-    ('true', '5e-05', "''")
-    """
-    return str(value).lower() if isinstance(value, bool) else str(value) or "''"
 
 
 PAGES = {"methods.md": methods_page, "metrics.md": metrics_page}

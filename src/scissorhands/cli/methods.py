@@ -3,7 +3,7 @@
 import click
 
 from .. import tasks
-from .docs import summary
+from .describe import summary
 from .escape import plain
 from .show import out, say_json, show_rows
 

@@ -18,7 +18,7 @@ from ..methods.damage import advice
 from ..metrics import METRICS
 from ..report import table
 from ..runs import Run
-from .docs import shown as typed
+from .describe import shown as typed
 from .escape import one_line, plain
 from .exit_codes import exit_if_damaged
 

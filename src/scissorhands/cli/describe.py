@@ -1,0 +1,17 @@
+"""Settings in words, for tables and pages."""
+
+from ..settings import Settings
+
+
+def summary(kind: type[Settings]) -> str:
+    """Return the first line of a docstring."""
+    return (kind.__doc__ or "").strip().splitlines()[0]
+
+
+def shown(value: object) -> str:
+    """Return a default as a person types it.
+
+    >>> shown(True), shown(5e-05), shown("")
+    ('true', '5e-05', "''")
+    """
+    return str(value).lower() if isinstance(value, bool) else str(value) or "''"
