@@ -1,11 +1,13 @@
 """The demo: its table has the promised form, and Scissorhands the lower gap."""
 
 import json
+import shutil
 from html.parser import HTMLParser
 from pathlib import Path
 
 import pytest
 
+from helpers.commands import cli
 from scissorhands.bench.classification import demo
 from scissorhands.bench.recipe import PAPER
 from scissorhands.errors import RunError
@@ -66,3 +68,14 @@ def test_a_demo_says_what_it_was_made_by_and_may_be_replaced(folder: Path) -> No
     assert known["made"]["forget"] == "class:3"
     assert len(known["runs"]) == 3 * 11
     require_earlier(folder, known["title"])
+
+
+def test_what_somebody_put_among_the_runs_of_a_demo_is_not_removed(folder: Path, tmp_path: Path) -> None:
+    for number, name in enumerate(("seed-0/thesis.txt", "seed-0/finetune/thesis.txt", "seed-1/mine/thesis.txt")):
+        own = shutil.copytree(folder, tmp_path / str(number))
+        (own / name).parent.mkdir(exist_ok=True)
+        (own / name).write_text("years of work")
+        answer = cli(f"demo -o {own} --overwrite")
+        assert answer.code == 2
+        assert f"it holds '{name}', which is not ours" in answer.err
+        assert (own / name).read_text() == "years of work"

@@ -11,7 +11,7 @@ from ..distributed import barrier, on_rank_0, rank
 from ..distributed.checkpoint_files import CHECKPOINTS
 from ..errors import FailedError, LostError, RunError, ScissorhandsError, StoppedError
 from ..files import FULL, read_toml
-from .layout import BEGUN, HOLDS, LOG, WRITTEN
+from .layout import BEGUN, DRAWN, HOLDS, LOG, WRITTEN, is_run
 from .lock import lock
 from .pending import again, require_no_links, resumable, unfinished
 from .seals import SCORES, read_scores, require_record
@@ -136,8 +136,8 @@ def _require_replaceable(folder: Path, overwrite: bool, replaces: tuple[str, ...
         raise RunError(f"{folder} is the folder that you are in, or above it: choose another place.")
     inside = sorted(folder.iterdir()) if folder.exists() else []
     foreign = [path.name for path in inside if not any(fnmatchcase(path.name, pattern) for pattern in replaces)]
-    if inside and replaces == HOLDS and not foreign:
-        foreign = _foreign(folder)
+    if inside and not foreign:
+        foreign = _foreign(folder) if replaces == HOLDS else _foreign_among_runs(folder)
     if foreign:
         raise RunError(f"--overwrite does not replace {folder}: it holds '{foreign[0]}', which is not ours.")
 
@@ -152,6 +152,21 @@ def _foreign(folder: Path) -> list[str]:
     written = WRITTEN if known else {**WRITTEN, "model": _MODEL}
     inside = (path.relative_to(folder) for path in folder.rglob("*") if path.is_symlink() or not path.is_dir())
     return sorted(str(path) for path in inside if str(path) not in known and not _matches(path, written))
+
+
+def _foreign_among_runs(folder: Path) -> list[str]:
+    """List what nobody of us wrote into a folder of runs, below its first level."""
+    found: list[str] = []
+    for path in sorted(folder.iterdir()):
+        if not path.is_dir() or path.is_symlink() or path.name.startswith("."):
+            continue
+        if is_run(path):
+            found += [f"{path.name}/{name}" for name in _foreign(path)]
+            continue
+        files = [one.name for one in path.iterdir() if one.is_symlink() or not one.is_dir()]
+        odd = [name for name in files if not any(fnmatchcase(name, pattern) for pattern in DRAWN)]
+        found += [f"{path.name}/{name}" for name in (*sorted(odd), *_foreign_among_runs(path))]
+    return found
 
 
 def _matches(path: Path, written: Mapping[str, tuple[str, ...]]) -> bool:

@@ -18,6 +18,8 @@ _FILES = ("run.toml", SCORES, LOG, "forget.txt", "before.txt", EVIDENCE, INDEX)
 HOLDS = (*_FILES, GRIDS, PICTURES, *MODEL)  # all that a run folder may hold; a pipeline is its own run folder
 # What is written where in a run folder, besides the files that scores.json lists.
 WRITTEN = {".": _FILES, PICTURES: ("*.png",), GRIDS: ("*.png", ROWS)}
+# What is written into the folders of images beside the runs of a pipeline.
+DRAWN = ("*.png", "metadata.csv", "drawn.json", "pipeline.json", "nudity.jsonl")
 
 
 def is_run(folder: Path) -> bool:
