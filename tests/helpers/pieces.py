@@ -305,8 +305,8 @@ def all_get_the_error_of_the_first() -> None:
 
 def what_went_wrong_in_one_is_raised_in_all() -> None:
     last = world_size() - 1
-    found = raised(lambda: distributed.barrier(OSError(28, "full") if rank() == last else None))
-    nothing = raised(lambda: distributed.barrier(None))
+    found = raised(lambda: distributed.raise_on_all_ranks(OSError(28, "full") if rank() == last else None))
+    nothing = raised(lambda: distributed.raise_on_all_ranks(None))
     assert isinstance(found, OSError)
     assert found.errno == 28
     assert nothing is None

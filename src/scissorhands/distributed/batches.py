@@ -60,6 +60,7 @@ def gather_rows(values: Tensor, count: int) -> Tensor:
     return torch.cat([rows[:size] for rows, size in zip(found, sizes, strict=True)])
 
 
+# Batch normalization reads it: a layer sees activations, and no Batch that says whether they count.
 _CURRENT: ContextVar[Batch | None] = ContextVar("the batch whose loss is being computed", default=None)
 
 

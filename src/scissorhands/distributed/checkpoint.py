@@ -24,16 +24,16 @@ from ..errors import RunError, StoppedError
 from ..files import read_metadata, read_tensors
 from .checkpoint_files import (
     ABOUT,
-    KNOWN,
     NAME,
     PART,
+    POSITION,
     checksum,
     checksum_of,
     found_checkpoints,
     fsync,
     save_shard,
 )
-from .processes import barrier, on_rank_0, rank, total, world_size
+from .processes import on_rank_0, raise_on_all_ranks, rank, total, world_size
 from .sharding import local_state
 
 T = TypeVar("T")
@@ -140,7 +140,7 @@ class Progress:
 
         try:
             on_rank_0(begin)
-            barrier(save_shard(loop.tensors(), part / f"{rank()}.safetensors"))
+            raise_on_all_ranks(save_shard(loop.tensors(), part / f"{rank()}.safetensors"))
             on_rank_0(finish)
         except OSError as error:
             if rank() == 0:
@@ -190,7 +190,6 @@ class Loop:
     epoch: int = 0
     within: int = 0
     done: int = 0
-    finished: bool = False
     memory: dict[str, Tensor] = field(default_factory=dict)
     random: dict[str, Tensor] = field(default_factory=dict)
 
@@ -201,7 +200,7 @@ class Loop:
                 self.epoch = epoch
                 yield epoch
                 self.within = 0
-            self.epoch, self.finished = count, True
+            self.epoch = count
             self.progress.tick(self)
         finally:
             self.progress.leave()
@@ -219,8 +218,8 @@ class Loop:
 
     def about(self) -> dict[str, Any]:
         """Where it is, as plain values."""
-        place = {name: getattr(self, name) for name in KNOWN[:5]}
-        return place | {"world_size": world_size()}
+        position = {name: getattr(self, name) for name in POSITION}
+        return {"phase": self.phase, **position, "world_size": world_size()}
 
     def tensors(self) -> dict[str, Tensor]:
         """All that must be the same when it goes on."""
@@ -260,4 +259,3 @@ class Loop:
         self.memory = {name: value.to(device) for name, value in named["memory"].items()}
         self.random = named["random"]
         self.epoch, self.within, self.done = int(about["epoch"]), int(about["within"]), int(about["done"])
-        self.finished = bool(about["finished"])

@@ -21,7 +21,8 @@ from ..files import read_json
 
 CHECKPOINTS, ABOUT, PART = "checkpoints", "about.json", ".part"
 NAME = "[0-9]" * 3 + "-" + "[0-9]" * 9 + "-" + "[0-9]" * 6  # of a checkpoint: loop, step, epoch
-KNOWN = ("phase", "epoch", "within", "done", "finished", "world_size", "seconds", "log")
+POSITION = ("epoch", "within", "done")  # where a loop is
+NUMBERS = (*POSITION, "world_size", "seconds", "log")
 
 
 def found_checkpoints(folder: Path) -> dict[int, tuple[Path, dict[str, Any]]]:
@@ -35,7 +36,7 @@ def found_checkpoints(folder: Path) -> dict[int, tuple[Path, dict[str, Any]]]:
         except ReadError:
             continue
         try:
-            [about["phase"], *(float(about[name]) for name in KNOWN[1:])]
+            [about["phase"], *(float(about[name]) for name in NUMBERS)]
             stated = about.pop("checksum")
             if stated != checksum(json.dumps(about).encode()):
                 raise ValueError("it was changed after it was written")

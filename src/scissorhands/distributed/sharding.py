@@ -215,7 +215,10 @@ def full_module(model: nn.Module, name: str) -> Iterator[nn.Module]:
 
 @contextmanager
 def meta_device() -> Iterator[None]:
-    """Models that are built inside the block have weights without memory, which `fill` loads; alone, does nothing."""
+    """Give models that are built inside the block weights without memory, for `load_weights`; alone, do nothing.
+
+    `torch.device("meta")` would take the values of buffers, too, and files of weights do not hold all of them.
+    """
     if world_size() == 1:
         yield
         return

@@ -22,6 +22,7 @@ GREW = 2.0  # times that its loss may grow
 FEW = 100  # unseen or test records, of which less tell nothing
 _GUESS = 0.2  # of the way from a guess to being always right: below that, a model knows next to nothing
 _LOOKED_AT = 2048  # records of a kind that are looked at where nobody asked for scores
+_BATCH = 32  # records at a time, where the loss is measured
 
 _NAMES = {"retain": "retained", "unseen": "unseen", "test": "test"}
 
@@ -129,11 +130,11 @@ def _said(model: nn.Module, part: Part) -> Tensor:
 
 
 @torch.no_grad()
-def mean_loss(model: nn.Module, problem: Problem, part: Part, batch_size: int = 32) -> float:
+def mean_loss(model: nn.Module, problem: Problem, part: Part) -> float:
     """The mean loss on a part, with the same random numbers each time."""
     with evaluating(model), seeded(problem.seed, "errors"):
         sums = [
             float(problem.loss(model, batch)) * len(ids)
-            for ids, batch in zip(part.ids.split(batch_size), part.batches(batch_size), strict=True)
+            for ids, batch in zip(part.ids.split(_BATCH), part.batches(_BATCH), strict=True)
         ]
     return sum(sums) / len(part)

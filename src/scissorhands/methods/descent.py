@@ -108,17 +108,17 @@ class Descent:
         with torch.no_grad(), self._computing(batch, still_statistics):
             return mean_over_ranks(loss or self.problem.loss)(self.model, batch)
 
-    def gradient(self, batch: Batch, loss: Loss | None = None, *, still_statistics: bool = False) -> list[Tensor]:
-        """Compute the gradient of a loss, by default the problem's, over the records of all processes.
-
-        With `still_statistics` the batch leaves no trace in the running statistics of normalization layers.
-        """
-        return self.loss_and_gradient(batch, loss, still_statistics=still_statistics)[1]
+    def gradient(self, batch: Batch, loss: Loss | None = None) -> list[Tensor]:
+        """Compute the gradient of a loss, by default the problem's, over the records of all processes."""
+        return self.loss_and_gradient(batch, loss)[1]
 
     def loss_and_gradient(
         self, batch: Batch, loss: Loss | None = None, *, still_statistics: bool = False
     ) -> tuple[Tensor, list[Tensor]]:
-        """Compute a loss and its gradient. The first loss of a step is the one that is logged."""
+        """Compute a loss and its gradient. The first loss of a step is the one that is logged.
+
+        With `still_statistics` the batch leaves no trace in the running statistics of normalization layers.
+        """
         with self._computing(batch, still_statistics):
             found = mean_over_ranks(loss or self.problem.loss)(self.model, batch)
             gradient = distributed.gradients(found, list(self.parameters.values()))
