@@ -2,6 +2,7 @@
 
 from .batches import Batch, fetch_share, gather_rows, is_padding, mean_over_ranks, own_share
 from .processes import (
+    all_reduce_sum_,
     any_rank,
     barrier,
     broadcast,
@@ -13,7 +14,6 @@ from .processes import (
     raise_on_all_ranks,
     rank,
     rank_key,
-    total,
     under_torchrun,
     world_size,
 )
@@ -24,9 +24,9 @@ from .sharding import (
     full_module,
     gradients,
     is_sharded,
-    like_parameter,
     local,
     local_state,
+    match_strides,
     materialize,
     meta_device,
     own_rows,
@@ -39,6 +39,7 @@ from .weights import load_weights, save_weights
 __all__ = [
     "Batch",
     "add_",
+    "all_reduce_sum_",
     "any_rank",
     "barrier",
     "broadcast",
@@ -52,10 +53,10 @@ __all__ = [
     "gradients",
     "is_padding",
     "is_sharded",
-    "like_parameter",
     "load_weights",
     "local",
     "local_state",
+    "match_strides",
     "materialize",
     "mean_over_ranks",
     "meta_device",
@@ -70,7 +71,6 @@ __all__ = [
     "save_weights",
     "shard",
     "shard_of",
-    "total",
     "under_torchrun",
     "unsharded",
     "world_size",

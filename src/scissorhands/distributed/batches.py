@@ -9,7 +9,7 @@ import torch
 import torch.distributed as dist
 from torch import Tensor, nn
 
-from .processes import rank, total, world_size
+from .processes import all_reduce_sum_, rank, world_size
 
 
 @dataclass(frozen=True)
@@ -77,7 +77,7 @@ class _Mean(torch.autograd.Function):
     def forward(ctx: Any, loss: Tensor, batch: Batch) -> Tensor:
         ctx.share = batch.count * world_size() / batch.total  # FSDP divides the sum of gradients by the world size
         own = batch.count * loss.detach().double() if batch.count else torch.zeros_like(loss, dtype=torch.float64)
-        return (total(own) / batch.total).to(loss.dtype)
+        return (all_reduce_sum_(own) / batch.total).to(loss.dtype)
 
     @staticmethod
     def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor, None]:

@@ -156,7 +156,7 @@ def raise_on_all_ranks(error: Exception | None) -> None:
             raise found
 
 
-def total(value: Tensor) -> Tensor:
+def all_reduce_sum_(value: Tensor) -> Tensor:
     """The sum of `value` over all processes, in place."""
     if world_size() > 1:
         dist.all_reduce(value)
@@ -174,10 +174,10 @@ def exclusive_sum(count: int) -> tuple[int, int]:
     """How many things the processes before this one have, and all together, where this one has `count`."""
     counts = torch.zeros(world_size(), dtype=torch.int64)
     counts[rank()] = count
-    total(counts)
+    all_reduce_sum_(counts)
     return int(counts[: rank()].sum()), int(counts.sum())
 
 
 def any_rank(flag: bool) -> bool:
     """Whether any process says so."""
-    return bool(total(torch.tensor(int(flag))))
+    return bool(all_reduce_sum_(torch.tensor(int(flag))))

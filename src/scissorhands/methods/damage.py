@@ -79,7 +79,7 @@ def guesses(said: Tensor, labels: Tensor) -> str:
     return f"the model is right about {100 * right:.1f} % of its training data, no more often than by a guess"
 
 
-def watched(scrub: Callable[..., None]) -> Callable[..., None]:
+def warns_of_damage(scrub: Callable[..., None]) -> Callable[..., None]:
     """Make a method warn of the damage that it does.
 
     A command measures it on all records and says it in its own way, so there it is not measured again.
@@ -87,20 +87,20 @@ def watched(scrub: Callable[..., None]) -> Callable[..., None]:
 
     @wraps(scrub)
     def watching(method: Any, model: nn.Module, problem: Problem, log: Log = ignore) -> None:
-        if not problem.watch:
+        if not problem.warn_on_damage:
             scrub(method, model, problem, log)
             return
-        before = state(model, problem, method.judged_on)
+        before = utility(model, problem, method.judged_on)
         if reason := before.pop("guess", None):
             warnings.warn(f"{reason}: do labels and inputs fit it?", GuessWarning, stacklevel=2)
         scrub(method, model, problem, log)
-        if lost := damage(before, state(model, problem, method.judged_on)):
+        if lost := damage(before, utility(model, problem, method.judged_on)):
             warnings.warn(advice(lost), DamageWarning, stacklevel=2)
 
     return watching
 
 
-def state(model: nn.Module, problem: Problem, judged_on: tuple[str, ...] = ("retain",)) -> dict[str, Any]:
+def utility(model: nn.Module, problem: Problem, judged_on: tuple[str, ...] = ("retain",)) -> dict[str, Any]:
     """How the model does on some of the data that it should keep."""
     found: dict[str, Any] = {}
     parts = {"retain": problem.retain, "unseen": problem.unseen}
@@ -111,7 +111,7 @@ def state(model: nn.Module, problem: Problem, judged_on: tuple[str, ...] = ("ret
         if not problem.classifies:
             found[f"{name}_error"] = mean_loss(model, problem, some)
             continue
-        said = _said(model, some)
+        said = _predictions(model, some)
         found[f"{name}_accuracy"] = 100 * (said == some.labels).double().mean().item()
         if name == "retain":
             found["guess"] = guesses(said, some.labels)
@@ -119,7 +119,7 @@ def state(model: nn.Module, problem: Problem, judged_on: tuple[str, ...] = ("ret
 
 
 @torch.no_grad()
-def _said(model: nn.Module, part: Part) -> Tensor:
+def _predictions(model: nn.Module, part: Part) -> Tensor:
     """The label that the model gives to each record."""
     with evaluating(model):
         found = [
