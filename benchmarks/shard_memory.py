@@ -125,9 +125,9 @@ class Watch(Progress):
 
     held = 0
 
-    def tick(self, loop: Loop) -> None:
-        assert loop.steps
-        kept = [*local_state(loop.model).values(), *loop.steps.state().values()]
+    def save_if_due(self, loop: Loop) -> None:
+        assert loop.optimizer
+        kept = [*local_state(loop.model).values(), *loop.optimizer.state_dict().values()]
         self.held = sum(tensor.numel() * tensor.element_size() for tensor in kept)
 
 

@@ -85,7 +85,7 @@ def small_problem(dtype: torch.dtype = torch.float32) -> Problem:
         Stored((centers[labels] + 0.7 * torch.randn(len(labels), 1, 4, 4, generator=draw)).to(dtype), labels)
         for labels in (torch.arange(60) % 3, torch.arange(30) % 3)
     )
-    return replace(split(train, Forget("random:10%"), test=test).problem(), watch=False)
+    return replace(split(train, Forget("random:10%"), test=test).problem(), warn_on_damage=False)
 
 
 def quick(kind: type[Method], **changes: Any) -> Method:

@@ -63,7 +63,7 @@ def walks_the_data_as_it_says(
 
     spy = Spy(records, records.labels)
     parts = {name: replace(getattr(problem, name), records=spy) for name in ("forget", "retain")}
-    watched = replace(problem, **parts, watch=False)
+    watched = replace(problem, **parts, warn_on_damage=False)
     settings: Settings = {"guard": "epoch", "project": False, "bounded": False} if has(kind, "guard") else {}
     settings |= {"epochs": 3} if has(kind, "epochs") else {"iterations": 0}
     quick(kind, **settings).scrub(build(), watched)

@@ -8,7 +8,7 @@ from torch import nn
 
 import scissorhands as sh
 from scissorhands.errors import ModelError, SettingError
-from scissorhands.methods.modes import evaluating, still_statistics, training
+from scissorhands.methods.modes import evaluating, frozen_norm_statistics, training
 from scissorhands.methods.parameters import select, trainable
 
 
@@ -81,11 +81,11 @@ def test_still_statistics_normalise_by_the_batch_and_leave_no_trace() -> None:
     model, twin = nn.BatchNorm1d(2).train(), nn.BatchNorm1d(2).train()
     x = torch.randn(8, 2) * 3 + 5
     before = {name: b.clone() for name, b in model.named_buffers()}
-    with still_statistics(model):
+    with frozen_norm_statistics(model):
         still = model(x)
     assert torch.equal(still, twin(x))
     assert all(torch.equal(b, before[name]) for name, b in model.named_buffers())
     assert not torch.equal(twin.get_buffer("running_mean"), before["running_mean"])
     model.eval()
-    with still_statistics(model):
+    with frozen_norm_statistics(model):
         assert torch.equal(model(x), nn.BatchNorm1d(2).eval()(x))

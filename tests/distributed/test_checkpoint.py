@@ -128,7 +128,7 @@ def attempt(
 ) -> Ended:
     """One go at the run in the folder, as far as it gets."""
     model = network()
-    how_far = Progress(folder / "checkpoints", every, again="go on")
+    how_far = Progress(folder / "checkpoints", every, resume_command="go on")
     with closing(Journal(folder / "log.jsonl", listen, how_far.written)) as journal:
         how_far.journal = journal
         with how_far.listening():
@@ -280,7 +280,7 @@ def test_without_the_state_of_the_generator_it_ends_differently(
 
 def test_without_momentum_it_ends_differently(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert not control(
-        EVERY["finetune"], tmp_path, lambda: monkeypatch.setattr(Optimizer, "load", lambda self, kept: None)
+        EVERY["finetune"], tmp_path, lambda: monkeypatch.setattr(Optimizer, "load_state_dict", lambda self, kept: None)
     )
 
 
@@ -290,7 +290,7 @@ def test_one_batch_off_it_ends_differently(by: int, tmp_path: Path, monkeypatch:
 
     def off(loop: Loop, path: Path, about: Mapping[str, Any]) -> None:
         restore(loop, path, about)
-        loop.within += by
+        loop.step_in_epoch += by
 
     assert not control(EVERY["finetune"], tmp_path, lambda: monkeypatch.setattr(Loop, "restore", off))
 
@@ -430,7 +430,9 @@ def test_a_checkpoint_in_which_one_number_changed_is_refused(name: str, tmp_path
     stopped_at(EVERY["finetune"], tmp_path / "run")
     path = next((tmp_path / "run" / "checkpoints").iterdir()) / name
     content = path.read_bytes()
-    changed = content.replace(b'"done": 6', b'"done": 5') if name == ABOUT else content[:-1] + bytes([content[-1] ^ 1])
+    changed = content[:-1] + bytes([content[-1] ^ 1])
+    if name == ABOUT:
+        changed = content.replace(b'"global_step": 6', b'"global_step": 5')
     assert changed != content
     path.write_bytes(changed)
     with pytest.raises(RunError, match="it was changed after it was written"):
@@ -595,10 +597,10 @@ def test_seconds_count_the_work_before_and_not_the_way_back(tmp_path: Path, monk
         clock[0] += 7.0
         loop = how_far.loop("work", nn.Linear(1, 1))
         for _ in loop.epochs(1):
-            for step in loop.rest(range(5)):
+            for step in loop.remaining(range(5)):
                 listen({"step": step})
                 clock[0] += 2.0
-        return clock[0] - start + how_far.credit
+        return clock[0] - start + how_far.seconds_before
 
     for _ in range(2):  # each gets two steps further
         with pytest.raises(KilledError):

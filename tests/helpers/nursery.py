@@ -27,7 +27,7 @@ from safetensors import SafetensorError
 TESTS = Path(__file__).parents[1]
 # What can be made to go wrong, and the object and attribute to do it at.
 PLACES = {
-    "step": ("scissorhands.distributed.checkpoint:Progress", "tick"),
+    "step": ("scissorhands.distributed.checkpoint:Progress", "save_if_due"),
     "loop": ("scissorhands.distributed.checkpoint:Progress", "loop"),
     "fsync": ("os", "fsync"),
     "save": ("scissorhands.distributed.checkpoint_files", "save_file"),

@@ -17,11 +17,11 @@ from torch.testing import assert_close
 
 from helpers import many
 from scissorhands import distributed
-from scissorhands.distributed import full, local, rank, shard, total, world_size
+from scissorhands.distributed import all_reduce_sum_, full, local, rank, shard, world_size
 from scissorhands.distributed.batchnorm import normalize_over_all
 from scissorhands.errors import DataError, ModelError, StoppedError
 from scissorhands.methods.descent import Optimizer
-from scissorhands.methods.modes import still_statistics, training
+from scissorhands.methods.modes import frozen_norm_statistics, training
 from scissorhands.methods.parameters import trainable
 from scissorhands.methods.saliency import gradients, top_share
 from scissorhands.tasks.classification import models
@@ -143,7 +143,7 @@ def batch_norm_over_all_is_that_of_the_whole_batch() -> None:
                     weights = torch.randn(rows, *shape, generator=draw, dtype=dtype)
                     expected = step_through(alone.train(mode), inputs, weights)
                     found = step_through(over_all.train(mode), inputs[own], weights[own])
-                    slopes = [total(slope) for slope in found[2]]
+                    slopes = [all_reduce_sum_(slope) for slope in found[2]]
                     near = 1e-9 if dtype == torch.float64 else 1e-4
                     try:
                         assert_close(found[0], expected[0][own], rtol=near, atol=near)
@@ -160,7 +160,7 @@ def batch_norm_over_all_with_still_statistics_keeps_them() -> None:
     normalize_over_all(over_all)
     before = {name: value.clone() for name, value in over_all.state_dict().items()}
     inputs = torch.randn(5, 3, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
-    with training(over_all), still_statistics(over_all):
+    with training(over_all), frozen_norm_statistics(over_all):
         found = over_all(inputs[distributed.own_share(5)])
     assert_close(found, alone(inputs)[distributed.own_share(5)])
     assert all(torch.equal(value, before[name]) for name, value in over_all.state_dict().items())
@@ -305,8 +305,8 @@ def all_get_the_error_of_the_first() -> None:
 
 def what_went_wrong_in_one_is_raised_in_all() -> None:
     last = world_size() - 1
-    found = raised(lambda: distributed.barrier(OSError(28, "full") if rank() == last else None))
-    nothing = raised(lambda: distributed.barrier(None))
+    found = raised(lambda: distributed.raise_on_all_ranks(OSError(28, "full") if rank() == last else None))
+    nothing = raised(lambda: distributed.raise_on_all_ranks(None))
     assert isinstance(found, OSError)
     assert found.errno == 28
     assert nothing is None
@@ -325,7 +325,7 @@ def every_record_belongs_to_one_process() -> None:
         counts = torch.zeros(count)
         counts[distributed.own_share(count)] = 1
         before, everything = distributed.exclusive_sum(len(range(count)[distributed.own_share(count)]))
-        assert torch.equal(total(counts), torch.ones(count))
+        assert torch.equal(all_reduce_sum_(counts), torch.ones(count))
         assert before == distributed.own_share(count).start
         assert everything == count
 
@@ -382,9 +382,9 @@ def each_holds_its_share_of_weights_and_momentum() -> None:
         descent.step(gradients(problem.loss(model, batch), parameters), 0.1)
     full = sum(p.numel() * p.element_size() for p in made().parameters())
     weights = sum(local(p).untyped_storage().nbytes() for p in model.parameters())
-    momentum = sum(value.untyped_storage().nbytes() for value in descent.state().values())
+    momentum = sum(value.untyped_storage().nbytes() for value in descent.state_dict().values())
     most = 0.6 if world_size() == 2 else 0.45
-    assert len(descent.state()) == len(parameters)
+    assert len(descent.state_dict()) == len(parameters)
     assert weights <= most * full, weights / full
     assert 0 < momentum <= most * full, momentum / full
 

@@ -149,7 +149,7 @@ def test_boundary_expand_removes_its_class_again(build: Callable[[], nn.Module],
     shapes = {name: p.shape for name, p in model.named_parameters()}
     *_, head = head_of(model, torch.zeros(1, 1, 4, 4))
     seen: list[int] = []
-    problem = replace(problem, watch=False)
+    problem = replace(problem, warn_on_damage=False)
     watched = replace(problem, loss=lambda m, b: seen.append(int(b.labels.unique())) or cross_entropy(m, b))  # type: ignore[func-returns-value]
     sh.BoundaryExpand(epochs=2, lr=0.05, batch_size=4).scrub(model, watched)
     assert set(seen) == {3}  # the class that does not exist

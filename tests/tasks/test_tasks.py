@@ -79,7 +79,7 @@ def test_a_request_survives_being_written_down(task: type[tasks.Task]) -> None: 
     }
     request = task.asks.from_options(options)
     assert task.asks.from_dict(request.to_dict()) == request
-    assert task.key in request.to_dict()
+    assert task.request_key in request.to_dict()
     with pytest.raises(SettingError, match="say what to forget: --forget"):
         task.asks.from_options({**options, "forget": None})
 

@@ -37,23 +37,17 @@ def cross_entropy(model: nn.Module, batch: Batch) -> Tensor:
 
 @dataclass(frozen=True)
 class Problem:
-    """What to forget, what to retain, and the loss that says how well the model does on a batch of either.
+    """What to forget, what to retain, and the loss that says how well the model does on a batch of either."""
 
-    `loss` is a mean over the batch. `unseen` are records that the model was never trained on, where there are any.
-    `augment` changes each record by itself; `progress` is how far the run is; `optimizer` is `sgd` or `adam`. With
-    `watch`, a method measures the damage that it does, and warns of it. Of many processes each has a share of every
-    batch, and the loss is over all.
-    """
-
-    forget: Part
-    retain: Part
-    unseen: Part | None = None
-    loss: Loss = cross_entropy
-    seed: int = 0
-    augment: Augment | None = None
-    progress: Progress = field(default_factory=Progress)
-    optimizer: str = "sgd"
-    watch: bool = True
+    forget: Part  # the records to forget
+    retain: Part  # the records that the model was trained on and keeps
+    unseen: Part | None = None  # records that the model was never trained on, where there are any
+    loss: Loss = cross_entropy  # the mean over a batch; with many processes, over their shares together
+    seed: int = 0  # of all random numbers: the same seed gives the same bits
+    augment: Augment | None = None  # changes the inputs of a training batch, each record by itself
+    progress: Progress = field(default_factory=Progress)  # where checkpoints are written and read
+    optimizer: str = "sgd"  # or "adam", "adamw"
+    warn_on_damage: bool = True  # whether a method measures the damage that it does, and warns of it
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "loss", mean_over_ranks(self.loss))
@@ -64,7 +58,7 @@ class Problem:
         return getattr(self.loss, "loss", self.loss) is cross_entropy
 
     @property
-    def guess(self) -> float:
+    def chance_loss(self) -> float:
         """The loss of a classifier that gives every class the same chance; without end for what is no classifier."""
         records = self.forget.records
         return math.log(len(records.classes) or int(records.labels.max()) + 1) if self.classifies else math.inf

@@ -9,7 +9,7 @@ import torch
 import torch.distributed as dist
 from torch import Tensor, nn
 
-from .processes import rank, total, world_size
+from .processes import all_reduce_sum_, rank, world_size
 
 
 @dataclass(frozen=True)
@@ -60,6 +60,7 @@ def gather_rows(values: Tensor, count: int) -> Tensor:
     return torch.cat([rows[:size] for rows, size in zip(found, sizes, strict=True)])
 
 
+# Batch normalization reads it: a layer sees activations, and no Batch that says whether they count.
 _CURRENT: ContextVar[Batch | None] = ContextVar("the batch whose loss is being computed", default=None)
 
 
@@ -76,7 +77,7 @@ class _Mean(torch.autograd.Function):
     def forward(ctx: Any, loss: Tensor, batch: Batch) -> Tensor:
         ctx.share = batch.count * world_size() / batch.total  # FSDP divides the sum of gradients by the world size
         own = batch.count * loss.detach().double() if batch.count else torch.zeros_like(loss, dtype=torch.float64)
-        return (total(own) / batch.total).to(loss.dtype)
+        return (all_reduce_sum_(own) / batch.total).to(loss.dtype)
 
     @staticmethod
     def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor, None]:

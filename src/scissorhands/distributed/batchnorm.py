@@ -10,7 +10,7 @@ from torch import Tensor, nn
 from torch.nn.modules.batchnorm import _BatchNorm
 
 from .batches import is_padding
-from .processes import total
+from .processes import all_reduce_sum_
 
 
 def normalize_over_all(model: nn.Module) -> None:
@@ -54,10 +54,11 @@ class _Normalize(torch.autograd.Function):
         over = [d for d in range(x.dim()) if d != 1]
         shape = [1, -1, *[1] * (x.dim() - 2)]
         own = 0 if is_padding() else 1  # what a process without records computes with is not of the batch
-        count = total(torch.tensor(float(own * x.numel() // x.shape[1]), dtype=torch.float64, device=x.device))
-        mean = total(own * x.sum(over)) / count.to(x.dtype)
+        count = torch.tensor(float(own * x.numel() // x.shape[1]), dtype=torch.float64, device=x.device)
+        all_reduce_sum_(count)
+        mean = all_reduce_sum_(own * x.sum(over)) / count.to(x.dtype)
         centered = x - mean.view(shape)
-        variance = total(own * centered.square().sum(over)) / count.to(x.dtype)
+        variance = all_reduce_sum_(own * centered.square().sum(over)) / count.to(x.dtype)
         inverse = (variance + eps).rsqrt()
         normal = centered.mul_(inverse.view(shape))
         ctx.save_for_backward(normal, inverse, weight, count)
@@ -72,7 +73,7 @@ class _Normalize(torch.autograd.Function):
         over = [d for d in range(normal.dim()) if d != 1]
         shape = [1, -1, *[1] * (normal.dim() - 2)]
         own = torch.stack([gradient.sum(over), (gradient * normal).sum(over)])
-        everywhere = total(own.clone()) / count.to(own.dtype)
+        everywhere = all_reduce_sum_(own.clone()) / count.to(own.dtype)
         scale = inverse if weight is None else inverse * weight
         x = (gradient - everywhere[0].view(shape) - normal * everywhere[1].view(shape)) * scale.view(shape)
         x = x * ctx.own

@@ -24,16 +24,16 @@ from ..errors import RunError, StoppedError
 from ..files import read_metadata, read_tensors
 from .checkpoint_files import (
     ABOUT,
-    KNOWN,
     NAME,
     PART,
+    POSITION,
     checksum,
     checksum_of,
     found_checkpoints,
     fsync,
     save_shard,
 )
-from .processes import barrier, on_rank_0, rank, total, world_size
+from .processes import all_reduce_sum_, on_rank_0, raise_on_all_ranks, rank, world_size
 from .sharding import local_state
 
 T = TypeVar("T")
@@ -41,13 +41,13 @@ T = TypeVar("T")
 _PATIENCE = 1.0  # seconds after which another Ctrl-C is a new one, which does not wait for a checkpoint
 
 
-class Steps(Protocol):
+class Stateful(Protocol):
     """What takes the steps of a loop, and remembers something of them, such as momentum."""
 
-    def state(self) -> dict[str, Tensor]:
+    def state_dict(self) -> dict[str, Tensor]:
         """What it remembers, by name."""
 
-    def load(self, kept: Mapping[str, Tensor]) -> None:
+    def load_state_dict(self, kept: Mapping[str, Tensor]) -> None:
         """Takes over what was kept, in place."""
 
 
@@ -64,12 +64,12 @@ class Progress:
     """The loops of a run, in their order. Without a folder nothing is kept, and nothing is looked for."""
 
     def __init__(
-        self, folder: Path | None = None, every: float = 600.0, journal: Journal | None = None, again: str = ""
+        self, folder: Path | None = None, every: float = 600.0, journal: Journal | None = None, resume_command: str = ""
     ) -> None:
         if folder and folder.is_symlink():
             raise RunError(f"{folder} is a link, and checkpoints are not written through one.")
-        self.folder, self.every, self.journal, self.again = folder, every, journal, again
-        self.credit = 0.0  # seconds of work before it was killed, less those that were spent on getting there again
+        self.folder, self.every, self.journal, self.resume_command = folder, every, journal, resume_command
+        self.seconds_before = 0.0  # of work before it was killed, less those that were spent on getting there again
         self._start = self._last = time.perf_counter()
         self._loops = 0
         self._active = False
@@ -80,32 +80,33 @@ class Progress:
     @property
     def written(self) -> int:
         """How far the log had got when the last checkpoint was written."""
-        return max((int(about["log"]) for _, about in self._kept.values()), default=0)
+        return max((int(metadata["log"]) for _, metadata in self._kept.values()), default=0)
 
-    def loop(self, phase: str, model: nn.Module, steps: Steps | None = None) -> "Loop":
+    def loop(self, phase: str, model: nn.Module, optimizer: Stateful | None = None) -> "Loop":
         """The next loop of the run: fresh, or as far as it was."""
-        found = Loop(self, self._loops, phase, model, steps)
+        found = Loop(self, self._loops, phase, model, optimizer)
         self._loops += 1
         if found.number in self._kept:
-            path, about = self._kept[found.number]
-            found.restore(path, about)
-            self.credit = about["seconds"] - (time.perf_counter() - self._start)
+            path, metadata = self._kept[found.number]
+            found.restore(path, metadata)
+            self.seconds_before = metadata["seconds"] - (time.perf_counter() - self._start)
             if self.journal:
-                self.journal.position = int(about["log"])
+                self.journal.position = int(metadata["log"])
         self._active = True
         return found
 
-    def tick(self, loop: "Loop") -> None:
+    def save_if_due(self, loop: "Loop") -> None:
         """Called after every step: writes a checkpoint if it is time or the run is to stop, and then stops it."""
         if self.folder is None:
             return
         due = torch.tensor([time.perf_counter() - self._last >= self.every, self._signal > 0]).long()
-        write, stop = total(due).tolist()
+        write, stop = all_reduce_sum_(due).tolist()
         if write or stop:
             self._write(loop)
             self._last = time.perf_counter()
         if stop:
-            raise StoppedError(f"interrupted; go on with '{self.again}'.", 128 + (self._signal or signal.SIGTERM))
+            code = 128 + (self._signal or signal.SIGTERM)
+            raise StoppedError(f"interrupted; go on with '{self.resume_command}'.", code)
 
     def leave(self) -> None:
         """Called when a loop ends: from here on a signal is not heard by a step."""
@@ -114,12 +115,12 @@ class Progress:
     def _write(self, loop: "Loop") -> None:
         """Writes a checkpoint by rename, and removes the one before it."""
         assert self.folder
-        name = f"{loop.number:03}-{loop.done:09}-{loop.epoch:06}"
+        name = f"{loop.number:03}-{loop.global_step:09}-{loop.epoch:06}"
         part, folder = self.folder / f"{name}{PART}", self.folder
         if self.journal:
             self.journal.flush()
-        about = loop.about() | {
-            "seconds": time.perf_counter() - self._start + self.credit,
+        metadata = loop.metadata() | {
+            "seconds": time.perf_counter() - self._start + self.seconds_before,
             "log": self.journal.position if self.journal else 0,
         }
 
@@ -128,7 +129,7 @@ class Progress:
             part.mkdir(parents=True)
 
         def finish() -> None:
-            (part / ABOUT).write_text(json.dumps(about | {"checksum": checksum(json.dumps(about).encode())}))
+            (part / ABOUT).write_text(json.dumps(metadata | {"checksum": checksum(json.dumps(metadata).encode())}))
             fsync(part / ABOUT)
             if (folder / name).exists():  # nothing was done since it was written
                 shutil.rmtree(part)
@@ -140,13 +141,13 @@ class Progress:
 
         try:
             on_rank_0(begin)
-            barrier(save_shard(loop.tensors(), part / f"{rank()}.safetensors"))
+            raise_on_all_ranks(save_shard(loop.tensors(), part / f"{rank()}.safetensors"))
             on_rank_0(finish)
         except OSError as error:
             if rank() == 0:
                 shutil.rmtree(part, ignore_errors=True)
             left = (
-                f"it goes on from the one before with '{self.again}'"
+                f"it goes on from the one before with '{self.resume_command}'"
                 if found_checkpoints(folder)
                 else "nothing was kept"
             )
@@ -157,7 +158,7 @@ class Progress:
         """Inside the block, Ctrl-C and SIGTERM end a loop at its next step, after a checkpoint."""
         kinds = (signal.SIGINT, signal.SIGTERM)
         try:
-            before = {kind: signal.signal(kind, self._hear) for kind in kinds}
+            before = {kind: signal.signal(kind, self._on_signal) for kind in kinds}
         except ValueError:  # not the main thread: who called decides
             yield
             return
@@ -167,7 +168,7 @@ class Progress:
             for kind, handler in before.items():
                 signal.signal(kind, handler)
 
-    def _hear(self, number: int, frame: FrameType | None) -> None:
+    def _on_signal(self, number: int, frame: FrameType | None) -> None:
         now = time.perf_counter()
         waiting = self._active and self.folder is not None
         if waiting and (not self._signal or now - self._signalled < _PATIENCE):
@@ -186,11 +187,10 @@ class Loop:
     number: int
     phase: str
     model: nn.Module
-    steps: Steps | None
+    optimizer: Stateful | None
     epoch: int = 0
-    within: int = 0
-    done: int = 0
-    finished: bool = False
+    step_in_epoch: int = 0
+    global_step: int = 0
     memory: dict[str, Tensor] = field(default_factory=dict)
     random: dict[str, Tensor] = field(default_factory=dict)
 
@@ -200,64 +200,63 @@ class Loop:
             for epoch in range(self.epoch, count):
                 self.epoch = epoch
                 yield epoch
-                self.within = 0
-            self.epoch, self.finished = count, True
-            self.progress.tick(self)
+                self.step_in_epoch = 0
+            self.epoch = count
+            self.progress.save_if_due(self)
         finally:
             self.progress.leave()
 
-    def rest(self, batches: Iterable[T]) -> Iterator[T]:
+    def remaining(self, batches: Iterable[T]) -> Iterator[T]:
         """The batches of this epoch that are left; each is done when the next is asked for."""
         left = iter(batches)
-        for _ in islice(left, self.within):
+        for _ in islice(left, self.step_in_epoch):
             pass
         for batch in left:
             yield batch
-            self.within += 1
-            self.done += 1
-            self.progress.tick(self)
+            self.step_in_epoch += 1
+            self.global_step += 1
+            self.progress.save_if_due(self)
 
-    def about(self) -> dict[str, Any]:
+    def metadata(self) -> dict[str, Any]:
         """Where it is, as plain values."""
-        place = {name: getattr(self, name) for name in KNOWN[:5]}
-        return place | {"world_size": world_size()}
+        position = {name: getattr(self, name) for name in POSITION}
+        return {"phase": self.phase, **position, "world_size": world_size()}
 
     def tensors(self) -> dict[str, Tensor]:
         """All that must be the same when it goes on."""
         kinds = {
             "model": local_state(self.model),
-            "steps": self.steps.state() if self.steps else {},
+            "optimizer": self.optimizer.state_dict() if self.optimizer else {},
             "memory": self.memory,
             "random": self.random,
         }
         return {f"{kind}/{name}": value for kind, named in kinds.items() for name, value in named.items()}
 
-    def restore(self, path: Path, about: Mapping[str, Any]) -> None:
+    def restore(self, path: Path, metadata: Mapping[str, Any]) -> None:
         """Takes over a checkpoint, in place."""
-        if about["phase"] != self.phase or about["world_size"] != world_size():
-            begun = f"in the phase '{about['phase']}' with {about['world_size']} processes"
+        if metadata["phase"] != self.phase or metadata["world_size"] != world_size():
+            begun = f"in the phase '{metadata['phase']}' with {metadata['world_size']} processes"
             raise RunError(f"{path} was written {begun}, and here is '{self.phase}' with {world_size()}.")
         file = path / f"{rank()}.safetensors"
         kept = read_tensors(file)
         if read_metadata(file).get("checksum") != checksum_of(kept):
             raise RunError(f"{file} cannot be read: it was changed after it was written.")
         try:
-            self._take(kept, about)
+            self._take(kept, metadata)
         except (KeyError, TypeError, ValueError, RuntimeError) as error:
             raise RunError(f"{path} does not fit the model: {error}") from None
 
-    def _take(self, kept: Mapping[str, Tensor], about: Mapping[str, Any]) -> None:
-        named: dict[str, dict[str, Tensor]] = {"model": {}, "steps": {}, "memory": {}, "random": {}}
+    def _take(self, kept: Mapping[str, Tensor], metadata: Mapping[str, Any]) -> None:
+        named: dict[str, dict[str, Tensor]] = {"model": {}, "optimizer": {}, "memory": {}, "random": {}}
         for key, value in kept.items():
             kind, _, name = key.partition("/")
             named[kind][name] = value
         with torch.no_grad():
             for name, value in local_state(self.model).items():
                 value.copy_(named["model"][name])
-        if self.steps:
-            self.steps.load(named["steps"])
+        if self.optimizer:
+            self.optimizer.load_state_dict(named["optimizer"])
         device = next(self.model.parameters()).device
         self.memory = {name: value.to(device) for name, value in named["memory"].items()}
         self.random = named["random"]
-        self.epoch, self.within, self.done = int(about["epoch"]), int(about["within"]), int(about["done"])
-        self.finished = bool(about["finished"])
+        self.epoch, self.step_in_epoch, self.global_step = (int(metadata[name]) for name in POSITION)

@@ -21,7 +21,8 @@ from ..files import read_json
 
 CHECKPOINTS, ABOUT, PART = "checkpoints", "about.json", ".part"
 NAME = "[0-9]" * 3 + "-" + "[0-9]" * 9 + "-" + "[0-9]" * 6  # of a checkpoint: loop, step, epoch
-KNOWN = ("phase", "epoch", "within", "done", "finished", "world_size", "seconds", "log")
+POSITION = ("epoch", "step_in_epoch", "global_step")  # where a loop is
+NUMBERS = (*POSITION, "world_size", "seconds", "log")
 
 
 def found_checkpoints(folder: Path) -> dict[int, tuple[Path, dict[str, Any]]]:
@@ -31,15 +32,15 @@ def found_checkpoints(folder: Path) -> dict[int, tuple[Path, dict[str, Any]]]:
         if path.is_symlink() or not (path / ABOUT).exists():
             continue
         try:
-            about: Any = read_json(path / ABOUT, object)
+            metadata: Any = read_json(path / ABOUT, object)
         except ReadError:
             continue
         try:
-            [about["phase"], *(float(about[name]) for name in KNOWN[1:])]
-            stated = about.pop("checksum")
-            if stated != checksum(json.dumps(about).encode()):
+            [metadata["phase"], *(float(metadata[name]) for name in NUMBERS)]
+            stated = metadata.pop("checksum")
+            if stated != checksum(json.dumps(metadata).encode()):
                 raise ValueError("it was changed after it was written")
-            found[int(path.name.partition("-")[0])] = path, about
+            found[int(path.name.partition("-")[0])] = path, metadata
         except (TypeError, KeyError, ValueError) as error:
             raise RunError(f"{path} cannot be read: {type(error).__name__}: {error}") from None
     return found

@@ -46,6 +46,7 @@ def process_group() -> Iterator[None]:
         yield
         dist.barrier()  # none leaves while another may still want to hear from it
     except RuntimeError as error:
+        # gloo raises a plain RuntimeError where a process is lost, which only its text tells from any other.
         if isinstance(error, dist.DistError) or "gloo" in str(error).lower() or "nccl" in str(error).lower():
             raise LostError(
                 f"process {dist.get_rank()} lost another one, which died or was silent for {_timeout():.0f} s: "
@@ -139,20 +140,23 @@ def _portable(error: Exception) -> Exception:
     return error
 
 
-def barrier(problem: Exception | None = None) -> None:
-    """Waits for all processes, and raises in every one what went wrong in one of them."""
-    if world_size() == 1:
-        if problem:
-            raise problem
-        return
-    all_of_them: list[Exception | None] = [None] * world_size()
-    dist.all_gather_object(all_of_them, problem)
-    for found in all_of_them:
+def barrier() -> None:
+    """Wait for all processes."""
+    raise_on_all_ranks(None)
+
+
+def raise_on_all_ranks(error: Exception | None) -> None:
+    """Raise on every rank the error of the first rank that has one; wait for all of them."""
+    errors: list[Exception | None] = [error]
+    if world_size() > 1:
+        errors = [None] * world_size()
+        dist.all_gather_object(errors, error)
+    for found in errors:
         if found is not None:
             raise found
 
 
-def total(value: Tensor) -> Tensor:
+def all_reduce_sum_(value: Tensor) -> Tensor:
     """The sum of `value` over all processes, in place."""
     if world_size() > 1:
         dist.all_reduce(value)
@@ -170,10 +174,10 @@ def exclusive_sum(count: int) -> tuple[int, int]:
     """How many things the processes before this one have, and all together, where this one has `count`."""
     counts = torch.zeros(world_size(), dtype=torch.int64)
     counts[rank()] = count
-    total(counts)
+    all_reduce_sum_(counts)
     return int(counts[: rank()].sum()), int(counts.sum())
 
 
 def any_rank(flag: bool) -> bool:
     """Whether any process says so."""
-    return bool(total(torch.tensor(int(flag))))
+    return bool(all_reduce_sum_(torch.tensor(int(flag))))

@@ -16,9 +16,9 @@ from torch.distributed.tensor import DTensor
 
 from ..errors import ModelError
 from .batchnorm import normalize_over_all
-from .processes import rank, total, world_size
+from .processes import all_reduce_sum_, rank, world_size
 
-_SKELETONS: "WeakKeyDictionary[nn.Module, nn.Module]" = WeakKeyDictionary()  # sharded models as they were before
+_META_COPIES: "WeakKeyDictionary[nn.Module, nn.Module]" = WeakKeyDictionary()  # sharded models as they were before
 
 
 def local(value: Tensor) -> Tensor:
@@ -60,8 +60,8 @@ def gradients(loss: Tensor, parameters: Sequence[nn.Parameter]) -> list[Tensor]:
     """The gradient of the loss over the records of all processes, for the part of each weight that is held here."""
     if world_size() == 1:
         found = torch.autograd.grad(loss, parameters, allow_unused=True)
-        return [like_parameter(g, p) for g, p in zip(found, parameters, strict=True)]
-    for model in _SKELETONS:  # a gradient that nobody takes would hold on to the memory of its whole block
+        return [match_strides(g, p) for g, p in zip(found, parameters, strict=True)]
+    for model in _META_COPIES:  # a gradient that nobody takes would hold on to the memory of its whole block
         model.zero_grad()
     loss.backward()
     taken = []
@@ -72,13 +72,13 @@ def gradients(loss: Tensor, parameters: Sequence[nn.Parameter]) -> list[Tensor]:
         elif isinstance(parameter, DTensor):
             taken.append(local(gradient))
         else:  # a weight that every process holds whole: FSDP does not add up its gradients
-            taken.append(total(gradient).div_(world_size()))
-    for model in _SKELETONS:
+            taken.append(all_reduce_sum_(gradient).div_(world_size()))
+    for model in _META_COPIES:
         model.zero_grad()
     return taken
 
 
-def like_parameter(gradient: Tensor | None, parameter: Tensor) -> Tensor:
+def match_strides(gradient: Tensor | None, parameter: Tensor) -> Tensor:
     """The gradient as its parameter lies in memory, since a fused optimizer does not look; zero if there is none."""
     if gradient is None:
         return torch.zeros_like(parameter)
@@ -95,9 +95,9 @@ def shard(model: nn.Module, device: torch.device) -> nn.Module:
     """
     if world_size() == 1:
         return model.to(device)
-    if model in _SKELETONS:
+    if model in _META_COPIES:
         return model
-    shape = _skeleton(model)
+    shape = _meta_copy(model)
     empty = any(p.is_meta for p in model.parameters())
     if not empty:
         model.to(device)
@@ -105,10 +105,10 @@ def shard(model: nn.Module, device: torch.device) -> nn.Module:
     mesh = init_device_mesh(device.type, (world_size(),))
     scalars = {name: p for name, p in model.named_parameters() if p.dim() == 0}
     if len({p.dtype for p in model.parameters()}) > 1:
-        raise ModelError("the weights are of several precisions, and only those of one can be shared out.")
+        raise ModelError("the weights are of several precisions, and only those of one can be sharded.")
     for name, parameter in scalars.items():
         if parameter.requires_grad:
-            raise ModelError(f"{name} is a single number, which cannot be shared out: make it a tensor of one element.")
+            raise ModelError(f"{name} is a single number, which cannot be sharded: make it a tensor of one element.")
     for block in [*_blocks(model), model]:
         fully_shard(block, mesh=mesh, reshard_after_forward=True, ignored_params=set(scalars.values()))
     if empty:
@@ -117,11 +117,11 @@ def shard(model: nn.Module, device: torch.device) -> nn.Module:
         for name, buffer in model.named_buffers():
             if name in buffers:
                 buffer.copy_(buffers[name])
-    _SKELETONS[model] = shape
+    _META_COPIES[model] = shape
     return model
 
 
-def _skeleton(model: nn.Module) -> nn.Module:
+def _meta_copy(model: nn.Module) -> nn.Module:
     """A copy of the model whose weights have a shape and no memory."""
     empty = {id(p): nn.Parameter(torch.empty_like(p, device="meta"), p.requires_grad) for p in model.parameters()}
     return copy.deepcopy(model, dict(empty))
@@ -154,18 +154,18 @@ def _blocks(model: nn.Module) -> list[nn.Module]:
 
 
 def is_sharded(model: nn.Module) -> bool:
-    """Whether the model is shared out among many processes."""
-    return model in _SKELETONS
+    """Whether the model is sharded."""
+    return model in _META_COPIES
 
 
 def copy_model(model: nn.Module) -> nn.Module:
-    """A copy of the model, shared out as the model is."""
-    if model not in _SKELETONS:
+    """A copy of the model, sharded as the model is."""
+    if model not in _META_COPIES:
         return copy.deepcopy(model)
-    twin = shard(copy.deepcopy(_SKELETONS[model]), next(model.parameters()).device)
+    twin = shard(copy.deepcopy(_META_COPIES[model]), next(model.parameters()).device)
     with torch.no_grad():
-        for mine_, other in zip(local_state(twin).values(), local_state(model).values(), strict=True):
-            mine_.copy_(other)
+        for target, source in zip(local_state(twin).values(), local_state(model).values(), strict=True):
+            target.copy_(source)
     twin.train(model.training)
     return twin
 
@@ -177,8 +177,8 @@ def local_state(model: nn.Module) -> dict[str, Tensor]:
 
 
 def unsharded(model: nn.Module) -> nn.Module:
-    """The model as it was before it was shared out: its modules, and the shapes of its weights."""
-    return _SKELETONS.get(model, model)
+    """The model as it was before it was sharded: its modules, and the shapes of its weights."""
+    return _META_COPIES.get(model, model)
 
 
 def materialize(module: nn.Module, device: torch.device) -> nn.Module:
@@ -198,10 +198,10 @@ def full_module(model: nn.Module, name: str) -> Iterator[nn.Module]:
     Of many processes each has a copy for itself.
     """
     module = model.get_submodule(name)
-    if model not in _SKELETONS:
+    if model not in _META_COPIES:
         yield module
         return
-    twin = materialize(copy.deepcopy(_SKELETONS[model].get_submodule(name)), next(model.parameters()).device)
+    twin = materialize(copy.deepcopy(_META_COPIES[model].get_submodule(name)), next(model.parameters()).device)
     shards = dict(module.named_parameters()) | dict(module.named_buffers())
     wholes = dict(twin.named_parameters()) | dict(twin.named_buffers())
     with torch.no_grad():
@@ -215,7 +215,10 @@ def full_module(model: nn.Module, name: str) -> Iterator[nn.Module]:
 
 @contextmanager
 def meta_device() -> Iterator[None]:
-    """Models that are built inside the block have weights without memory, which `fill` loads; alone, does nothing."""
+    """Give models that are built inside the block weights without memory, for `load_weights`; alone, do nothing.
+
+    `torch.device("meta")` would take the values of buffers, too, and files of weights do not hold all of them.
+    """
     if world_size() == 1:
         yield
         return

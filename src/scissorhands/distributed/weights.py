@@ -3,7 +3,7 @@
 import json
 import os
 import struct
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +12,7 @@ from safetensors import safe_open
 from torch import Tensor, nn
 
 from ..errors import ModelError
-from .processes import barrier, on_rank_0, rank
+from .processes import raise_on_all_ranks, rank
 from .sharding import full, local, own_rows
 
 _DTYPES = {
@@ -57,24 +57,20 @@ def load_weights(model: nn.Module, files: Iterable[Path]) -> tuple[list[str], li
 
 # Not torch.distributed.checkpoint: it writes every shard to disk first, and then all of them again into one file.
 def save_weights(model: nn.Module, path: Path) -> None:
-    """Writes the weights into one safetensors file. They are gathered one at a time: no process holds them all."""
-    named = _once(model.state_dict(keep_vars=True))
+    """Write the weights into one safetensors file. They are gathered one at a time: no process holds them all."""
+    named = _without_tied_duplicates(model.state_dict(keep_vars=True))
     order = sorted(named, key=lambda name: (-named[name].element_size(), name))  # so that each is aligned in the file
-    header: dict[str, Any] = {"__metadata__": {"format": "pt"}}
-    end = 0
-    for name in order:
-        start, end = end, end + named[name].numel() * named[name].element_size()
-        about = {"dtype": _DTYPES[named[name].dtype], "shape": list(named[name].shape), "data_offsets": [start, end]}
-        header[name] = about
-    text = json.dumps(header, separators=(",", ":")).encode()
-    text += b" " * (-len(text) % 8)
-    on_rank_0(path.touch)
-    problem: OSError | None = None
-    file = path.open("wb") if rank() == 0 else None
-    for piece in _pieces(text, (named[name] for name in order)):
+    weights = {name: named[name] for name in order}
+    file, problem = None, None
+    try:
+        file = path.open("wb") if rank() == 0 else None
+    except OSError as error:
+        problem = error
+    raise_on_all_ranks(problem)
+    for chunk in _chunks(_header(weights), weights.values()):  # all processes gather, and the first one writes
         try:
             if file and not problem:
-                file.write(piece)
+                file.write(chunk)
         except OSError as error:
             problem = error
     try:
@@ -84,19 +80,30 @@ def save_weights(model: nn.Module, path: Path) -> None:
             file.close()
     except OSError as error:
         problem = problem or error
-    barrier(problem)
+    raise_on_all_ranks(problem)
 
 
-def _once(named: dict[str, Tensor]) -> dict[str, Tensor]:
-    """Each tensor under the first of its names."""
+def _header(weights: Mapping[str, Tensor]) -> bytes:
+    """Return the header of a safetensors file that holds these weights in their order."""
+    header: dict[str, Any] = {"__metadata__": {"format": "pt"}}
+    end = 0
+    for name, weight in weights.items():
+        start, end = end, end + weight.numel() * weight.element_size()
+        header[name] = {"dtype": _DTYPES[weight.dtype], "shape": list(weight.shape), "data_offsets": [start, end]}
+    text = json.dumps(header, separators=(",", ":")).encode()
+    return text + b" " * (-len(text) % 8)
+
+
+def _without_tied_duplicates(named: dict[str, Tensor]) -> dict[str, Tensor]:
+    """Return each tensor under the first of its names."""
     names: dict[int, str] = {}
     for name, value in named.items():
         names.setdefault(id(value), name)
     return {name: named[name] for name in names.values()}
 
 
-def _pieces(header: bytes, weights: Iterable[Tensor]) -> Iterator[Any]:
-    """What a safetensors file is made of: the length of its header, the header, and the weights one by one."""
+def _chunks(header: bytes, weights: Iterable[Tensor]) -> Iterator[Any]:
+    """Yield what a safetensors file is made of: the length of its header, the header, and the weights one by one."""
     yield struct.pack("<Q", len(header)) + header
     for weight in weights:
         yield full(weight).cpu().contiguous().reshape(-1).view(torch.uint8).numpy().data

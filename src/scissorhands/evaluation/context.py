@@ -55,7 +55,7 @@ class Context:
     def problem(self) -> Problem:
         """Return the problem as evaluation sees it; nobody is warned about damage to shadow models."""
         found = self.split.problem(seed=SEED, augment=self.trainer.augment if self.trainer else None)
-        return replace(found, watch=False)
+        return replace(found, warn_on_damage=False)
 
     @property
     def batch_size(self) -> int:

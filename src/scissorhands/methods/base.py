@@ -19,7 +19,7 @@ from ..settings import (
     switch,
     text,
 )
-from .damage import damage, state
+from .damage import damage, utility
 from .descent import Descent
 from .heads import head_of, narrow, widened
 from .method import Method
@@ -73,13 +73,13 @@ __all__ = [
     "setting",
     "share",
     "snapshot",
-    "state",
     "subtract_",
     "swapped",
     "switch",
     "text",
     "top_share",
     "trainable",
+    "utility",
     "weights",
     "widened",
     "without_norms",

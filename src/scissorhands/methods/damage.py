@@ -22,6 +22,7 @@ GREW = 2.0  # times that its loss may grow
 FEW = 100  # unseen or test records, of which less tell nothing
 _GUESS = 0.2  # of the way from a guess to being always right: below that, a model knows next to nothing
 _LOOKED_AT = 2048  # records of a kind that are looked at where nobody asked for scores
+_BATCH = 32  # records at a time, where the loss is measured
 
 _NAMES = {"retain": "retained", "unseen": "unseen", "test": "test"}
 
@@ -78,7 +79,7 @@ def guesses(said: Tensor, labels: Tensor) -> str:
     return f"the model is right about {100 * right:.1f} % of its training data, no more often than by a guess"
 
 
-def watched(scrub: Callable[..., None]) -> Callable[..., None]:
+def warns_of_damage(scrub: Callable[..., None]) -> Callable[..., None]:
     """Make a method warn of the damage that it does.
 
     A command measures it on all records and says it in its own way, so there it is not measured again.
@@ -86,20 +87,20 @@ def watched(scrub: Callable[..., None]) -> Callable[..., None]:
 
     @wraps(scrub)
     def watching(method: Any, model: nn.Module, problem: Problem, log: Log = ignore) -> None:
-        if not problem.watch:
+        if not problem.warn_on_damage:
             scrub(method, model, problem, log)
             return
-        before = state(model, problem, method.judged_on)
+        before = utility(model, problem, method.judged_on)
         if reason := before.pop("guess", None):
             warnings.warn(f"{reason}: do labels and inputs fit it?", GuessWarning, stacklevel=2)
         scrub(method, model, problem, log)
-        if lost := damage(before, state(model, problem, method.judged_on)):
+        if lost := damage(before, utility(model, problem, method.judged_on)):
             warnings.warn(advice(lost), DamageWarning, stacklevel=2)
 
     return watching
 
 
-def state(model: nn.Module, problem: Problem, judged_on: tuple[str, ...] = ("retain",)) -> dict[str, Any]:
+def utility(model: nn.Module, problem: Problem, judged_on: tuple[str, ...] = ("retain",)) -> dict[str, Any]:
     """How the model does on some of the data that it should keep."""
     found: dict[str, Any] = {}
     parts = {"retain": problem.retain, "unseen": problem.unseen}
@@ -110,7 +111,7 @@ def state(model: nn.Module, problem: Problem, judged_on: tuple[str, ...] = ("ret
         if not problem.classifies:
             found[f"{name}_error"] = mean_loss(model, problem, some)
             continue
-        said = _said(model, some)
+        said = _predictions(model, some)
         found[f"{name}_accuracy"] = 100 * (said == some.labels).double().mean().item()
         if name == "retain":
             found["guess"] = guesses(said, some.labels)
@@ -118,7 +119,7 @@ def state(model: nn.Module, problem: Problem, judged_on: tuple[str, ...] = ("ret
 
 
 @torch.no_grad()
-def _said(model: nn.Module, part: Part) -> Tensor:
+def _predictions(model: nn.Module, part: Part) -> Tensor:
     """The label that the model gives to each record."""
     with evaluating(model):
         found = [
@@ -129,11 +130,11 @@ def _said(model: nn.Module, part: Part) -> Tensor:
 
 
 @torch.no_grad()
-def mean_loss(model: nn.Module, problem: Problem, part: Part, batch_size: int = 32) -> float:
+def mean_loss(model: nn.Module, problem: Problem, part: Part) -> float:
     """The mean loss on a part, with the same random numbers each time."""
     with evaluating(model), seeded(problem.seed, "errors"):
         sums = [
             float(problem.loss(model, batch)) * len(ids)
-            for ids, batch in zip(part.ids.split(batch_size), part.batches(batch_size), strict=True)
+            for ids, batch in zip(part.ids.split(_BATCH), part.batches(_BATCH), strict=True)
         ]
     return sum(sums) / len(part)

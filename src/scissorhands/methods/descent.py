@@ -12,10 +12,10 @@ from torch import Tensor, nn
 from .. import distributed, randomness
 from ..data.problem import Log, Loss, Problem, ignore
 from ..data.records import Part
-from ..distributed import Batch, like_parameter, local, mean_over_ranks, rank_key
+from ..distributed import Batch, local, match_strides, mean_over_ranks, rank_key
 from ..errors import FailedError
 from ..settings import Settings
-from .modes import able_to_train, evaluating, still_statistics, training
+from .modes import eval_if_single_record, evaluating, frozen_norm_statistics, training
 from .parameters import trainable
 
 T = TypeVar("T")
@@ -60,22 +60,22 @@ class Descent:
         return self._loop.memory
 
     @property
-    def done(self) -> int:
+    def global_step(self) -> int:
         """How many steps are done."""
-        return self._loop.done
+        return self._loop.global_step
 
     @property
-    def begins(self) -> bool:
+    def at_epoch_start(self) -> bool:
         """Whether the epoch is at its first step, which it is not where a run goes on in the middle of one."""
-        return self._loop.within == 0
+        return self._loop.step_in_epoch == 0
 
-    def epochs(self, planned: int, most: int | None = None) -> Iterator[int]:
-        """Walk the epochs that are left of those planned; of `most`, where a method may go on for longer."""
+    def epochs(self, planned: int, maximum: int | None = None) -> Iterator[int]:
+        """Walk the epochs that are left of those planned; of `maximum`, where a method may go on for longer."""
         self._planned = planned
-        for epoch in self._loop.epochs(most or planned):
+        for epoch in self._loop.epochs(maximum or planned):
             self.epoch = epoch
             self._rate = scheduled(self._settings["lr"], self._settings["schedule"], epoch, planned)
-            if self.begins:
+            if self.at_epoch_start:
                 with randomness.seeded(self.problem.seed, self.phase, epoch, *rank_key()):
                     self._loop.random = randomness.snapshot()
             yield epoch
@@ -85,7 +85,7 @@ class Descent:
         size = int(self._settings["batch_size"])
         self._length = sum(self.problem.steps(part, size) for part in parts)
         passes = (self.problem.batches(p, size, self.phase, self.epoch, which) for which, p in enumerate(parts))
-        return self._loop.rest(chain.from_iterable(passes))
+        return self._loop.remaining(chain.from_iterable(passes))
 
     def pairs(self, retain: Part, forget: Part, repeat: bool = True) -> Iterator[tuple[Batch, Batch | None]]:
         """Walk the batches to retain that are left of this epoch, each with one to forget, or none when these end.
@@ -94,32 +94,33 @@ class Descent:
         """
         size, passes = int(self._settings["batch_size"]), count() if repeat else range(1)
         self._length = self.problem.steps(retain, size)
-        drops = chain.from_iterable(self.problem.batches(forget, size, "forget", self.epoch, i) for i in passes)
-        keeps = self.problem.batches(retain, size, "retain", self.epoch)
-        return self._loop.rest((keep, next(drops, None)) for keep in keeps)
+        forgotten = (self.problem.batches(forget, size, "forget", self.epoch, i) for i in passes)
+        forget_batches = chain.from_iterable(forgotten)
+        retain_batches = self.problem.batches(retain, size, "retain", self.epoch)
+        return self._loop.remaining((retain_batch, next(forget_batches, None)) for retain_batch in retain_batches)
 
     def steps(self, items: Sequence[T]) -> Iterator[T]:
         """Walk anything else that makes an epoch."""
         self._length = len(items)
-        return self._loop.rest(items)
+        return self._loop.remaining(items)
 
-    def loss(self, batch: Batch, loss: Loss | None = None, *, still_statistics: bool = False) -> Tensor:
+    def loss(self, batch: Batch, loss: Loss | None = None, *, frozen_norm_statistics: bool = False) -> Tensor:
         """Compute a loss, by default the problem's, without a gradient."""
-        with torch.no_grad(), self._computing(batch, still_statistics):
+        with torch.no_grad(), self._forward_context(batch, frozen_norm_statistics):
             return mean_over_ranks(loss or self.problem.loss)(self.model, batch)
 
-    def gradient(self, batch: Batch, loss: Loss | None = None, *, still_statistics: bool = False) -> list[Tensor]:
-        """Compute the gradient of a loss, by default the problem's, over the records of all processes.
-
-        With `still_statistics` the batch leaves no trace in the running statistics of normalization layers.
-        """
-        return self.loss_and_gradient(batch, loss, still_statistics=still_statistics)[1]
+    def gradient(self, batch: Batch, loss: Loss | None = None) -> list[Tensor]:
+        """Compute the gradient of a loss, by default the problem's, over the records of all processes."""
+        return self.loss_and_gradient(batch, loss)[1]
 
     def loss_and_gradient(
-        self, batch: Batch, loss: Loss | None = None, *, still_statistics: bool = False
+        self, batch: Batch, loss: Loss | None = None, *, frozen_norm_statistics: bool = False
     ) -> tuple[Tensor, list[Tensor]]:
-        """Compute a loss and its gradient. The first loss of a step is the one that is logged."""
-        with self._computing(batch, still_statistics):
+        """Compute a loss and its gradient. The first loss of a step is the one that is logged.
+
+        With `frozen_norm_statistics` the batch leaves no trace in the running statistics of normalization layers.
+        """
+        with self._forward_context(batch, frozen_norm_statistics):
             found = mean_over_ranks(loss or self.problem.loss)(self.model, batch)
             gradient = distributed.gradients(found, list(self.parameters.values()))
         if self._loss is None:
@@ -134,12 +135,12 @@ class Descent:
 
     def note(self, loss: float) -> None:
         """Log the loss of this step."""
-        event: dict[str, Any] = {"phase": self.phase, "epoch": self.epoch, "step": self.done + 1}
+        event: dict[str, Any] = {"phase": self.phase, "epoch": self.epoch, "step": self.global_step + 1}
         self._log(event | {"steps": self._length * max(self._planned, self.epoch + 1), "loss": loss})
         self._loss = None
 
     @contextmanager
-    def drawing(self) -> Iterator[None]:
+    def _own_rng(self) -> Iterator[None]:
         """Draw from the random numbers of this loop inside the block."""
         outside = randomness.snapshot()
         randomness.restore(self._loop.random)
@@ -150,13 +151,13 @@ class Descent:
             randomness.restore(outside)
 
     @contextmanager
-    def _computing(self, batch: Batch, still: bool) -> Iterator[None]:
+    def _forward_context(self, batch: Batch, still: bool) -> Iterator[None]:
         """Put the model into the mode for this batch inside the block."""
         with (
             self._mode(self.model),
-            able_to_train(self.model, batch),
-            still_statistics(self.model) if still else nullcontext(),
-            self.drawing(),
+            eval_if_single_record(self.model, batch),
+            frozen_norm_statistics(self.model) if still else nullcontext(),
+            self._own_rng(),
         ):
             yield
 
@@ -179,17 +180,17 @@ class Optimizer:
         """Change the weights, in place, and use the gradient up."""
         self._optimizer.param_groups[0]["lr"] = lr
         for weight, slope in zip(self._weights, gradient, strict=True):
-            weight.grad = like_parameter(slope, weight)
+            weight.grad = match_strides(slope, weight)
         gradient.clear()
         self._optimizer.step()
         self._optimizer.zero_grad()
 
-    def state(self) -> dict[str, Tensor]:
+    def state_dict(self) -> dict[str, Tensor]:
         """What is remembered of each weight, by the number of the weight."""
         known = ((i, self._optimizer.state[weight]) for i, weight in enumerate(self._weights))
         return {f"{i}.{name}": value for i, named in known for name, value in named.items() if value is not None}
 
-    def load(self, kept: Mapping[str, Tensor]) -> None:
+    def load_state_dict(self, kept: Mapping[str, Tensor]) -> None:
         """Take over what was kept, in place."""
         for key, value in kept.items():
             i, _, name = key.partition(".")

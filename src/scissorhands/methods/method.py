@@ -8,7 +8,7 @@ from torch import nn
 
 from ..data.problem import Log, Problem, ignore
 from ..settings import Settings
-from .damage import watched
+from .damage import warns_of_damage
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -25,7 +25,7 @@ class Method(Settings, ABC):
     def __init_subclass__(cls, **more: Any) -> None:
         super().__init_subclass__(**more)
         if "scrub" in vars(cls):
-            cls.scrub = watched(cls.scrub)  # type: ignore[method-assign]
+            cls.scrub = warns_of_damage(cls.scrub)  # type: ignore[method-assign]
 
     @abstractmethod
     def scrub(self, model: nn.Module, problem: Problem, log: Log = ignore) -> None:

@@ -31,13 +31,13 @@ def training(model: nn.Module) -> AbstractContextManager[None]:
     return _mode(model, training=True)
 
 
-def able_to_train(model: nn.Module, batch: Batch) -> AbstractContextManager[None]:
+def eval_if_single_record(model: nn.Module, batch: Batch) -> AbstractContextManager[None]:
     """The mode for a training step on the batch: a single record cannot be normalized by itself, so it is evaluated."""
     return evaluating(model) if batch.total == 1 else nullcontext()
 
 
 @contextmanager
-def still_statistics(model: nn.Module) -> Iterator[None]:
+def frozen_norm_statistics(model: nn.Module) -> Iterator[None]:
     """Keeps running statistics as they are inside the block, while normalizing by the batch as in training.
 
     What passes through the model inside the block leaves no trace in its buffers.

@@ -11,7 +11,7 @@ from fnmatch import fnmatchcase
 import torch
 from torch import Tensor, nn
 
-from ..distributed import local, local_state, total
+from ..distributed import all_reduce_sum_, local, local_state
 from ..errors import ModelError, SettingError
 
 
@@ -79,4 +79,4 @@ def l1_norm(weights: list[Tensor]) -> Tensor:
     >>> l1_norm([torch.tensor([1.0, -2.0]), torch.tensor([3.0])])
     tensor(6.)
     """
-    return total(torch.stack([weight.abs().sum() for weight in weights]).sum())
+    return all_reduce_sum_(torch.stack([weight.abs().sum() for weight in weights]).sum())

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor
 
-from ..distributed import total
+from ..distributed import all_reduce_sum_
 
 Gradients = Sequence[Tensor]
 
@@ -21,7 +21,8 @@ def inner(a: Gradients, b: Gradients) -> Tensor:
     >>> inner([torch.tensor([1.0, 2.0])], [torch.tensor([3.0, 4.0])])
     tensor(11.)
     """
-    return total(torch.stack([torch.dot(x.reshape(-1), y.reshape(-1)) for x, y in zip(a, b, strict=True)]).sum())
+    products = [torch.dot(x.reshape(-1), y.reshape(-1)) for x, y in zip(a, b, strict=True)]
+    return all_reduce_sum_(torch.stack(products).sum())
 
 
 def overlap(gradient: Gradients, forget: Gradients) -> float:

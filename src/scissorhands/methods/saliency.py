@@ -13,7 +13,7 @@ from torch import Tensor, nn
 from .. import distributed
 from ..data.problem import Problem
 from ..data.records import Part
-from ..distributed import exclusive_sum, local, total
+from ..distributed import all_reduce_sum_, exclusive_sum, local
 from ..errors import ModelError
 from ..randomness import generator, seeded
 from .modes import evaluating
@@ -166,7 +166,7 @@ def _cut_off(scores: list[Tensor], wanted: int, dtype: torch.dtype) -> tuple[int
             counts += torch.bincount((order >> shift) & 0xFFFF, minlength=1 << 16).cpu()
         if exclusive_sum(odd)[1]:
             raise ModelError("a saliency score is not a number: the loss on the forget data is not finite.")
-        covered = total(counts).flip(0).cumsum(0)
+        covered = all_reduce_sum_(counts).flip(0).cumsum(0)
         place = int(torch.searchsorted(covered, wanted))
         digit = (1 << 16) - 1 - place
         wanted -= int(covered[place - 1]) if place else 0

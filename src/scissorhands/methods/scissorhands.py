@@ -34,17 +34,18 @@ from .base import (
     select,
     setting,
     share,
-    state,
     subtract_,
     switch,
     top_share,
     trainable,
+    utility,
     without_norms,
 )
 
-_STEPS, _ENOUGH = 10, "the loss on unseen records"  # it is measured every so many steps
-_LONGER = 5  # times that the repair may take, if the model is still damaged
-_GONE = 2  # times the loss of a guess, which a model has on a class that it does not know
+_MEASURE_EVERY = 10  # steps between two measurements of the target loss
+_TARGET = "target loss"  # where the memory of a loop keeps it
+_MAX_EXTENSION = 5  # times as many epochs, if the model is still damaged
+_CHANCE_FACTOR = 2  # times the loss of a random guess is the target loss for a class that is forgotten whole
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -67,16 +68,19 @@ class Scissorhands(Method):
     bounded: bool = setting(
         True,
         switch,
-        "rest where unseen records are (of a class, twice as wrong as a guess); push half as hard as the repair",
+        "stop raising the forget loss at the loss on unseen records (for a whole class: twice that of a random guess), "
+        "and cap λ",
     )
-    epochs: int = setting(10, count, "passes over the retained data; bounded, up to five times as many if need be")
+    epochs: int = setting(
+        10, count, "passes over the retained data; if bounded, up to 5 times as many while the model is damaged"
+    )
     lr: float = setting(5e-3, positive, "learning rate")
     batch_size: int = setting(64, at_least_one, "records of each kind in a step")
     momentum: float = setting(0.9, below_one, "momentum of the gradient")
     weight_decay: float = setting(5e-4, non_negative, "pull of every weight towards zero")
 
     def scrub(self, model: nn.Module, problem: Problem, log: Log = ignore) -> None:
-        before = state(model, problem) if self.bounded else {}
+        before = utility(model, problem) if self.bounded else {}
         self._trim(model, problem, log)
         self._repair(model, problem, before, log)
 
@@ -93,24 +97,28 @@ class Scissorhands(Method):
 
         Bounded, it goes on while the model is still damaged, as one is after few steps, up to five times as long.
         """
-        peers = self._peers(problem)
-        descent = Descent(model, problem, self, "repair", log)
-        for epoch in descent.epochs(self.epochs, _LONGER * self.epochs if self.bounded else None):
-            if epoch >= self.epochs and descent.begins and not damage(before, state(model, problem), strictness=2):
+        unseen = self._unseen_of_forgotten_classes(problem)
+        descent, repeat = Descent(model, problem, self, "repair", log), self.guard == "step"
+        for epoch in descent.epochs(self.epochs, _MAX_EXTENSION * self.epochs if self.bounded else None):
+            if epoch >= self.epochs and self._is_repaired(descent, before):
                 break
             reference = self._reference(descent)
-            for keep, drop in descent.pairs(problem.retain, problem.forget, repeat=self.guard == "step"):
-                repair = descent.gradient(keep)
-                if drop is not None:
-                    self._guard(descent, repair, drop, reference, peers)
+            for retain_batch, forget_batch in descent.pairs(problem.retain, problem.forget, repeat):
+                repair = descent.gradient(retain_batch)
+                if forget_batch is not None:
+                    self._guard(descent, repair, forget_batch, reference, unseen)
                 descent.step(repair)
 
+    def _is_repaired(self, descent: Descent, before: Mapping[str, float]) -> bool:
+        """Return whether an epoch begins and the model is about as good as before it was trimmed."""
+        return descent.at_epoch_start and not damage(before, utility(descent.model, descent.problem), strictness=2)
+
     def _guard(
-        self, descent: Descent, repair: list[Tensor], drop: Batch, reference: list[Tensor], peers: Part | None
+        self, descent: Descent, repair: list[Tensor], forget_batch: Batch, reference: list[Tensor], unseen: Part | None
     ) -> None:
         """Turn the gradient on retained data into the guarded one, in place (equations 3 to 5)."""
-        loss, forget = descent.loss_and_gradient(drop, still_statistics=True)
-        if self.bounded and loss >= self._enough(descent, peers):
+        loss, forget = descent.loss_and_gradient(forget_batch, frozen_norm_statistics=True)
+        if self.bounded and loss >= self._target_loss(descent, unseen):
             return
         balance = bounded(self.balance, repair, forget) if self.bounded else self.balance
         if self.project and self.guard == "step":
@@ -125,24 +133,24 @@ class Scissorhands(Method):
         if not self.project or self.guard == "step":
             return []
         model, problem = descent.model, descent.problem
-        if descent.begins:
+        if descent.at_epoch_start:
             found = mean_gradient(model, problem, trainable(model), problem.forget, self.batch_size)
             descent.memory.update(found)
         return [descent.memory[name] for name in trainable(model)]
 
-    def _enough(self, descent: Descent, peers: Part | None) -> Tensor | float:
+    def _target_loss(self, descent: Descent, unseen: Part | None) -> Tensor | float:
         """The loss on forget data at which forgetting is enough: that on unseen records of the same classes.
 
         There are none for a class that is forgotten whole: there it is enough to be twice as wrong as a guess.
         """
-        if peers is None:
-            return _GONE * descent.problem.guess
-        if descent.done % _STEPS == 0:
-            batch = next(descent.problem.batches(peers, self.batch_size, "unseen", descent.done))
-            descent.memory[_ENOUGH] = descent.loss(batch, still_statistics=True)
-        return descent.memory[_ENOUGH]
+        if unseen is None:
+            return _CHANCE_FACTOR * descent.problem.chance_loss
+        if descent.global_step % _MEASURE_EVERY == 0:
+            batch = next(descent.problem.batches(unseen, self.batch_size, "unseen", descent.global_step))
+            descent.memory[_TARGET] = descent.loss(batch, frozen_norm_statistics=True)
+        return descent.memory[_TARGET]
 
-    def _peers(self, problem: Problem) -> Part | None:
+    def _unseen_of_forgotten_classes(self, problem: Problem) -> Part | None:
         """The unseen records of the classes that are forgotten."""
         if problem.unseen is None:
             return None

@@ -56,15 +56,15 @@ class Place:
         return own_device(device)
 
 
-def same_threads(place: Place) -> None:
+def restore_thread_count(place: Place) -> None:
     """Compute with as many threads as the run was begun with, if it goes on: the same bits need the same sums."""
     if place.resume:
         torch.set_num_threads(int(runs.begun(runs.unfinished(place.folder)).get("threads", torch.get_num_threads())))
 
 
-def all_asked(verb: str, what: Mapping[str, Any], place: Place) -> dict[str, Any]:
+def run_inputs(verb: str, what: Mapping[str, Any], place: Place) -> dict[str, Any]:
     """Return all that a run depends on, to begin it with, and to compare with when it goes on."""
-    same_threads(place)
+    restore_thread_count(place)
     placing = {name: getattr(place, name) for name in PLACING}
     placing["folder"] = str(Path.cwd())
     return {"verb": verb, **what, **placing, "world_size": world_size(), "threads": torch.get_num_threads()}

@@ -11,11 +11,11 @@ from ..data.problem import Log, ignore
 from ..data.sources import Source
 from ..distributed import any_rank, local_state
 from ..errors import FailedError
-from ..tasks import Posed, Read
+from ..tasks import PreparedProblem, Read
 from . import Result, Run
-from .place import Place, about, all_asked, same_threads
+from .place import Place, about, restore_thread_count, run_inputs
 from .subject import load
-from .work import carried_out
+from .work import run_with_checkpoints
 
 
 def scrub(
@@ -31,18 +31,18 @@ def scrub(
     """Make a model forget, and write the scrubbed model with the evidence."""
     kind = tasks.method(method, tasks.asked_of(source, request), source)
     kind.make(values)  # what is wrong with a setting shows before anything is loaded
-    same_threads(place)
+    restore_thread_count(place)
     device = place.torch_device()
     with runs.writing(place.folder, place.overwrite, place.resume) as work:
         task = load(source, factory, device, read)
         chosen = kind.make({**task.defaults(kind), **values})
         posed = task.pose(request, place.seed, device, lambda path: runs.from_there(path, place.folder), log)
-        runs.begin(work, all_asked("scrub", _asked(source, posed, method, chosen.to_dict()), place))
+        runs.begin(work, run_inputs("scrub", _inputs(source, posed, method, chosen.to_dict()), place))
         before = task.before(posed)
-        cost = carried_out(
+        cost = run_with_checkpoints(
             lambda case, keep: chosen.scrub(posed.model, case, keep), posed.model, posed.problem, work, place, log
         )
-        _require_numbers(posed, method)
+        _require_finite(posed, method)
         scores, evidence = task.measure(posed, method)
         task.save(posed, work)
         record = {
@@ -59,11 +59,11 @@ def scrub(
     return runs.read(place.folder)
 
 
-def _asked(source: str, posed: Posed, method: str, settings: Mapping[str, Any]) -> dict[str, Any]:
+def _inputs(source: str, posed: PreparedProblem, method: str, settings: Mapping[str, Any]) -> dict[str, Any]:
     """Return all that the run depends on, as begun.toml has it."""
     return {
         "model": str(Path(source).absolute()) if Path(source).exists() else source,
-        **posed.asked,
+        **posed.inputs,
         "method": method,
         "settings": settings,
         "weights": posed.weights,
@@ -71,7 +71,7 @@ def _asked(source: str, posed: Posed, method: str, settings: Mapping[str, Any]) 
     }
 
 
-def _require_numbers(posed: Posed, method: str) -> None:
+def _require_finite(posed: PreparedProblem, method: str) -> None:
     """Refuse weights that are not finite."""
     if any_rank(not all(bool(torch.isfinite(x).all()) for x in local_state(posed.model).values())):
         raise FailedError(f"{method} left weights that are not numbers: it diverged, so nothing was written.")

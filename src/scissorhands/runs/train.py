@@ -23,8 +23,8 @@ from ..tasks import Read
 from ..tasks.classification import models
 from ..tasks.classification.task import model_record, require_finite
 from . import Result, Run
-from .place import Place, about, all_asked
-from .work import carried_out
+from .place import Place, about, run_inputs
+from .work import run_with_checkpoints
 
 
 def train(
@@ -42,7 +42,7 @@ def train(
     device = place.torch_device()
     with runs.writing(place.folder, place.overwrite, place.resume) as work:
         data = read(source)
-        asked = {
+        inputs = {
             "model": model,
             "arguments": dict(arguments),
             "data": source.to_dict(),
@@ -51,7 +51,7 @@ def train(
             "split_seed": split_seed,
             "fingerprint": data.train.fingerprint,
         }
-        runs.begin(work, all_asked("train", asked, place))
+        runs.begin(work, run_inputs("train", inputs, place))
         with seeded(place.seed, "model"):
             built, blueprint = models.create(model, data.train, arguments)
         require_fit(built, data.train)
@@ -59,7 +59,9 @@ def train(
         nothing = replace(parts["retain"], ids=parts["retain"].ids[:0])
         problem = Problem(nothing, parts["retain"], seed=place.seed, augment=data.augment)
         built = shard(built, device)
-        cost = carried_out(lambda case, keep: training.fit(built, case, keep), built, problem, work, place, log)
+        cost = run_with_checkpoints(
+            lambda case, keep: training.fit(built, case, keep), built, problem, work, place, log
+        )
         scores = _scored(built, parts)
         models.save(built, blueprint, work / "model")
         held = {"holdout": holdout, "held_seed": split_seed}

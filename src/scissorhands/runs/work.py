@@ -20,7 +20,7 @@ from . import Journal
 from .place import Place
 
 
-def carried_out(
+def run_with_checkpoints(
     work: Callable[[Problem, Log], None],
     model: nn.Module,
     problem: Problem,
@@ -31,7 +31,7 @@ def carried_out(
     """Do the work on the model and say what it cost; its log and its checkpoints go to the folder."""
     with computing_in(place.precision, model):
         _warm_up(model, problem)
-    progress = Progress(folder / CHECKPOINTS, place.checkpoint, again=runs.again(place.folder))
+    progress = Progress(folder / CHECKPOINTS, place.checkpoint, resume_command=runs.again(place.folder))
     with closing(Journal(folder / runs.LOG, log, progress.written)) as journal:
         progress.journal = journal
         with (
@@ -40,7 +40,7 @@ def carried_out(
             measured(place.torch_device()) as cost,
         ):
             work(replace(problem, progress=progress), journal)
-    cost.seconds += progress.credit
+    cost.seconds += progress.seconds_before
     return cost
 
 

@@ -11,14 +11,14 @@ from ..methods import Method
 from ..methods import find as find_method
 from .classification.task import Classification
 from .diffusion.task import Diffusion
-from .task import Made, Posed, Read, Task
+from .task import PreparedProblem, Read, SourceRun, Task
 
 TASKS: tuple[type[Task[Any, Any]], ...] = (Diffusion, Classification)  # the last one takes what no other owns
 
 
 def find(source: str) -> type[Task[Any, Any]]:
     """Return the kind of model that a folder holds or a name stands for."""
-    return next((task for task in TASKS if task.owns(source)), TASKS[-1])
+    return next((task for task in TASKS if task.matches(source)), TASKS[-1])
 
 
 def asked_of(source: str, request: object) -> type[Task[Any, Any]]:
@@ -30,9 +30,9 @@ def asked_of(source: str, request: object) -> type[Task[Any, Any]]:
     return task
 
 
-def begun_by(asked: Mapping[str, Any]) -> type[Task[Any, Any]]:
+def begun_by(inputs: Mapping[str, Any]) -> type[Task[Any, Any]]:
     """Return the kind of model that a run was begun with."""
-    return next(task for task in TASKS if task.key in asked or task is TASKS[-1])
+    return next(task for task in TASKS if task.request_key in inputs or task is TASKS[-1])
 
 
 def methods() -> dict[str, type[Method]]:
@@ -59,4 +59,16 @@ def only_for(what: str, others: list[type[Task[Any, Any]]], task: type[Task[Any,
     return f"{what} applies only to {' and '.join(f'{one.noun}s' for one in others)}; {source} is a {task.noun}."
 
 
-__all__ = ["TASKS", "Made", "Posed", "Read", "Task", "asked_of", "begun_by", "find", "method", "methods", "only_for"]
+__all__ = [
+    "TASKS",
+    "PreparedProblem",
+    "Read",
+    "SourceRun",
+    "Task",
+    "asked_of",
+    "begun_by",
+    "find",
+    "method",
+    "methods",
+    "only_for",
+]

@@ -10,7 +10,7 @@ from typing import Any
 import torch
 from torch import nn
 
-from ..distributed import barrier, local
+from ..distributed import local, raise_on_all_ranks
 from ..errors import ModelError, ReadError
 from ..files import read_json, require_regular
 
@@ -122,4 +122,5 @@ def require_finite(model: nn.Module, source: str | Path) -> None:
     stored = ((name, local(value)) for name, value in model.state_dict().items())
     unfit = (name for name, value in stored if value.is_floating_point() and not torch.isfinite(value).all())
     name = next(unfit, None)
-    barrier(ModelError(f"the weights of {source} are damaged: '{name}' holds NaN or infinity.") if name else None)
+    damaged = ModelError(f"the weights of {source} are damaged: '{name}' holds NaN or infinity.")
+    raise_on_all_ranks(damaged if name else None)

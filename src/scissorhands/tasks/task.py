@@ -16,10 +16,10 @@ from ..methods import Method
 from ..metrics import Evidence
 
 Read = Callable[[Source], Data]
-Written = Callable[[str], str]
+RelativePath = Callable[[str], str]
 
 
-class Made(Protocol):
+class SourceRun(Protocol):
     """The run that made a model, as far as a task needs to know it."""
 
     @property
@@ -35,19 +35,16 @@ class Made(Protocol):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Posed:
-    """A request brought together with a model: a problem that a method can solve, and what is written down of it.
-
-    `asked` is the request as begun.toml has it; `record` and `ids` are what run.toml and the lists of records will say.
-    """
+class PreparedProblem:
+    """A request brought together with a model: a problem that a method can solve, and what is written down of it."""
 
     model: nn.Module
     problem: Problem
-    weights: str
-    manifest: str
-    asked: Mapping[str, Any]
-    record: Mapping[str, Any]
-    ids: Mapping[str, list[int]]
+    weights: str  # a hash of the weights
+    manifest: str  # a hash of the data and of the ids of its parts
+    inputs: Mapping[str, Any]  # the request as begun.toml has it
+    record: Mapping[str, Any]  # what run.toml will say
+    ids: Mapping[str, list[int]]  # the lists of records beside it
 
 
 class Request(Protocol):
@@ -58,7 +55,7 @@ class Request(Protocol):
         """Read a request from options of the command line."""
 
     @classmethod
-    def from_dict(cls, asked: Mapping[str, Any]) -> Self:
+    def from_dict(cls, inputs: Mapping[str, Any]) -> Self:
         """Read a request from plain values, as begun.toml has them."""
 
     def to_dict(self) -> dict[str, Any]:
@@ -66,7 +63,7 @@ class Request(Protocol):
 
 
 R = TypeVar("R", bound=Request)
-P = TypeVar("P", bound=Posed)
+P = TypeVar("P", bound=PreparedProblem)
 
 
 class Task(ABC, Generic[R, P]):
@@ -75,14 +72,14 @@ class Task(ABC, Generic[R, P]):
     noun: ClassVar[str]  # what a model of this kind is called; with an s, what several are called
     options: ClassVar[tuple[str, ...]]  # the options of the command line that its requests have
     asks: ClassVar[type[Any]]  # the class of its requests
-    key: ClassVar[str]  # under which begun.toml says what to forget
+    request_key: ClassVar[str]  # under which begun.toml says what to forget
 
     source: str
-    run: Made | None
+    run: SourceRun | None
 
     @classmethod
     @abstractmethod
-    def owns(cls, source: str) -> bool:
+    def matches(cls, source: str) -> bool:
         """Tell whether a folder or a name is a model of this kind."""
 
     @classmethod
@@ -92,7 +89,7 @@ class Task(ABC, Generic[R, P]):
 
     @classmethod
     @abstractmethod
-    def load(cls, source: str, run: Made | None, factory: str | None, device: torch.device, read: Read) -> Self:
+    def load(cls, source: str, run: SourceRun | None, factory: str | None, device: torch.device, read: Read) -> Self:
         """Load the model in a folder, in the folder of the run that made it, or on the hub."""
 
     @classmethod
@@ -105,8 +102,8 @@ class Task(ABC, Generic[R, P]):
         return {}
 
     @abstractmethod
-    def pose(self, request: R, seed: int, device: torch.device, written: Written, log: Log = ignore) -> P:
-        """Pose the problem; `written` says how a path is written down."""
+    def pose(self, request: R, seed: int, device: torch.device, relative: RelativePath, log: Log = ignore) -> P:
+        """Pose the problem; `relative` says how a path is written down."""
 
     @abstractmethod
     def before(self, posed: P) -> dict[str, float]:

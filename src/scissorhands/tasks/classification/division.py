@@ -7,7 +7,7 @@ from ...data.forget import Forget
 from ...data.sources import Data
 from ...data.split import Split, held_out, split
 from ...errors import DataError, ReadError, listed
-from ..task import Made
+from ..task import SourceRun
 from . import classes
 from .models import Blueprint
 
@@ -32,7 +32,7 @@ def matched(data: Data, blueprint: Blueprint, labels: str, forget: Forget | None
     return replace(data, train=train, test=test)
 
 
-def divided_as_in(run: Made, data: Data) -> Split:
+def divided_as_in(run: SourceRun, data: Data) -> Split:
     """Divide the data as the run did; refuse other data, and a run that does not say the truth."""
     known = run.record["split"]
     if known["fingerprint"] != data.train.fingerprint:

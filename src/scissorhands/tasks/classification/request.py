@@ -44,11 +44,11 @@ class Request:
         return cls(Forget(options["forget"]), data, *rest)
 
     @classmethod
-    def from_dict(cls, asked: Mapping[str, Any]) -> "Request":
+    def from_dict(cls, inputs: Mapping[str, Any]) -> "Request":
         """Read a request from plain values."""
-        data = Source.make(asked["data"]) if asked["data"] else None
-        rest = (asked[name] for name in ("split_seed", "unseen", "labels", "untrained"))
-        return cls(Forget(asked["forget"]), data, *rest)
+        data = Source.make(inputs["data"]) if inputs["data"] else None
+        rest = (inputs[name] for name in ("split_seed", "unseen", "labels", "untrained"))
+        return cls(Forget(inputs["forget"]), data, *rest)
 
     def to_dict(self) -> dict[str, Any]:
         """Return the request as plain values."""

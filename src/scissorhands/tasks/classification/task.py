@@ -19,7 +19,7 @@ from ...evaluation.predict import require_fit
 from ...methods import METHODS, Method, Retrain
 from ...methods.damage import FEW, damage, guesses
 from ...metrics import Evidence, accuracy
-from ..task import Made, Posed, Read, Task, Written
+from ..task import PreparedProblem, Read, RelativePath, SourceRun, Task
 from . import models
 from .division import divided_as_in, matched
 from .models import Blueprint
@@ -27,7 +27,7 @@ from .request import Request
 
 
 @dataclass(frozen=True, kw_only=True)
-class Division(Posed):
+class Division(PreparedProblem):
     """A problem that was posed by dividing data."""
 
     split: Split
@@ -44,16 +44,16 @@ class Classification(Task[Request, Division]):
         *("untrained", "factory"),
     )
     asks: ClassVar[type[Request]] = Request
-    key: ClassVar[str] = "forget"
+    request_key: ClassVar[str] = "forget"
 
     source: str
     model: nn.Module
     blueprint: Blueprint
-    run: Made | None = None
+    run: SourceRun | None = None
     read: Read = Source.load
 
     @classmethod
-    def owns(cls, source: str) -> bool:
+    def matches(cls, source: str) -> bool:
         return True
 
     @classmethod
@@ -62,7 +62,7 @@ class Classification(Task[Request, Division]):
 
     @classmethod
     def load(
-        cls, source: str, run: Made | None, factory: str | None, device: torch.device, read: Read = Source.load
+        cls, source: str, run: SourceRun | None, factory: str | None, device: torch.device, read: Read = Source.load
     ) -> "Classification":
         inside = Path(source) / "model"
         if run and not inside.is_dir():
@@ -82,7 +82,9 @@ class Classification(Task[Request, Division]):
             return Source.make(self.run.record["data"])
         raise DataError(f"{self.source} does not say what it was trained on: name the data with --data.")
 
-    def pose(self, request: Request, seed: int, device: torch.device, written: Written, log: Log = ignore) -> Division:
+    def pose(
+        self, request: Request, seed: int, device: torch.device, relative: RelativePath, log: Log = ignore
+    ) -> Division:
         """Load the data and divide it, as the model's own run says or as the request does."""
         source = self.named(request.data)
         data, labels = self._data(source, request)
@@ -90,12 +92,12 @@ class Classification(Task[Request, Division]):
         model = shard(self.model, device)
         return Division(
             model=model,
-            problem=replace(divided.problem(seed=seed, augment=data.augment), watch=False),
+            problem=replace(divided.problem(seed=seed, augment=data.augment), warn_on_damage=False),
             weights=models.fingerprint(model),
             manifest=divided.manifest,
-            asked=request.to_dict(),
+            inputs=request.to_dict(),
             record={
-                "model": model_record(written(self.source), self._first(), self.blueprint),
+                "model": model_record(relative(self.source), self._first(), self.blueprint),
                 **self._training(),
                 "data": source.to_dict(),
                 "split": split_record(request, divided, labels, data.train.fingerprint, held),
@@ -131,7 +133,7 @@ class Classification(Task[Request, Division]):
     def save(self, posed: Division, folder: Path) -> None:
         models.save(posed.model, self.blueprint, folder / "model")
 
-    def divided(self, run: Made) -> tuple[Data, Split]:
+    def divided(self, run: SourceRun) -> tuple[Data, Split]:
         """Return the data of a run, and how the run divided it."""
         labels = str(run.record["split"].get("labels", ""))
         data = matched(self.read(Source.make(run.record["data"])), self.blueprint, labels)

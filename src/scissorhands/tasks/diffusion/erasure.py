@@ -60,9 +60,9 @@ class Concept:
         return cls(Forget(options["forget"]), erasure)
 
     @classmethod
-    def from_dict(cls, asked: Mapping[str, Any]) -> "Concept":
+    def from_dict(cls, inputs: Mapping[str, Any]) -> "Concept":
         """Read a request from plain values."""
-        return cls(Forget(asked["concept"]), Erasure.make(asked["erasure"]))
+        return cls(Forget(inputs["concept"]), Erasure.make(inputs["erasure"]))
 
     def to_dict(self) -> dict[str, Any]:
         """Return the request as plain values."""

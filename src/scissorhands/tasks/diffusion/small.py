@@ -122,9 +122,9 @@ def _fit(
     descent = Descent(networks, problem, settings, phase, log)
     for _ in descent.epochs(epochs):
         for batch in descent.batches(everything):
-            warm_up = min(1, (descent.done + 1) / _WARM_UP)
-            descent.step(descent.gradient(batch), scheduled(plan.lr, "cosine", descent.done, steps) * warm_up)
-            new = 1 - min(plan.average, (descent.done + 1) / (descent.done + 11))
+            warm_up = min(1, (descent.global_step + 1) / _WARM_UP)
+            descent.step(descent.gradient(batch), scheduled(plan.lr, "cosine", descent.global_step, steps) * warm_up)
+            new = 1 - min(plan.average, (descent.global_step + 1) / (descent.global_step + 11))
             for mean, weight in zip(average, weights, strict=True):
                 mean.lerp_(weight.detach(), new)
     for weight, mean in zip(weights, average, strict=True):

@@ -16,7 +16,7 @@ from ...evaluation.evaluate import Scores
 from ...methods import METHODS, Method
 from ...methods.damage import damage
 from ...metrics import Evidence
-from ..task import Made, Posed, Read, Task, Written
+from ..task import PreparedProblem, Read, RelativePath, SourceRun, Task
 from . import pipeline as pipelines
 from .erasure import Concept, errors, freed, images_of, posed
 from .esd import ErasedDiffusion
@@ -25,20 +25,20 @@ _SHARED = ("scissorhands", "finetune", "ascent", "salun", "randomlabel", "retrai
 
 
 @dataclass(frozen=True)
-class Diffusion(Task[Concept, Posed]):
+class Diffusion(Task[Concept, PreparedProblem]):
     """A diffusion pipeline, as diffusers loads it."""
 
     noun: ClassVar[str] = "diffusion pipeline"
     options: ClassVar[tuple[str, ...]] = ("forget", "data", "anchor", "erase")
     asks: ClassVar[type[Concept]] = Concept
-    key: ClassVar[str] = "concept"
+    request_key: ClassVar[str] = "concept"
 
     source: str
     pipeline: Any
-    run: Made | None = None
+    run: SourceRun | None = None
 
     @classmethod
-    def owns(cls, source: str) -> bool:
+    def matches(cls, source: str) -> bool:
         return pipelines.is_pipeline(source)
 
     @classmethod
@@ -47,7 +47,7 @@ class Diffusion(Task[Concept, Posed]):
 
     @classmethod
     def load(
-        cls, source: str, run: Made | None, factory: str | None, device: torch.device, read: Read = Source.load
+        cls, source: str, run: SourceRun | None, factory: str | None, device: torch.device, read: Read = Source.load
     ) -> "Diffusion":
         return cls(source, pipelines.load(Path(source), device), run)
 
@@ -56,23 +56,25 @@ class Diffusion(Task[Concept, Posed]):
         """Refuse it: a pipeline is judged by what it draws."""
         raise ModelError(f"{source} is a diffusion pipeline: see what it draws with 'sample', then 'judge' that.")
 
-    def pose(self, request: Concept, seed: int, device: torch.device, written: Written, log: Log = ignore) -> Posed:
+    def pose(
+        self, request: Concept, seed: int, device: torch.device, relative: RelativePath, log: Log = ignore
+    ) -> PreparedProblem:
         """Read or draw the images, and pose the problem in latents and text."""
         forget, erasure = request.forget, request.erasure
         images = images_of(self.pipeline, forget, erasure, seed, log)
         before = self._forgotten(images)
         problem, manifest = posed(self.pipeline, images, forget, erasure, seed, before)
         weights = pipelines.weights(self.pipeline)
-        data = written(erasure.data) if erasure.data else ""
-        origin = {"source": written(self.source), "origin": Path(self.source).name, "name": "pipeline", "arguments": {}}
-        return Posed(
+        data = relative(erasure.data) if erasure.data else ""
+        origin = {"source": relative(self.source), "origin": Path(self.source).name}
+        return PreparedProblem(
             model=shard(freed(self.pipeline.unet, erasure.parameters), device),
-            problem=replace(problem, watch=False),
+            problem=replace(problem, warn_on_damage=False),
             weights=weights,
             manifest=manifest,
-            asked=request.to_dict(),
+            inputs=request.to_dict(),
             record={
-                "model": origin,
+                "model": {**origin, "name": "pipeline", "arguments": {}},
                 "data": {"name": data or "drawn", **erasure.to_dict(), "data": data},
                 "split": {
                     "forget": forget.text,
@@ -84,17 +86,17 @@ class Diffusion(Task[Concept, Posed]):
             ids={"forget": problem.forget.ids.tolist(), "before": before},
         )
 
-    def before(self, posed: Posed) -> dict[str, float]:
+    def before(self, posed: PreparedProblem) -> dict[str, float]:
         return errors(posed.model, posed.problem)
 
-    def measure(self, posed: Posed, method: str | None = None) -> tuple[Scores, Evidence]:
+    def measure(self, posed: PreparedProblem, method: str | None = None) -> tuple[Scores, Evidence]:
         counts = {"forget": len(posed.problem.forget), "retain": len(posed.problem.retain)}
         return Scores(errors(posed.model, posed.problem), counts, manifest=posed.manifest), {}
 
     def damage(self, method: type[Method], before: Mapping[str, float], scores: Scores) -> str:
         return damage(before, scores.values)
 
-    def save(self, posed: Posed, folder: Path) -> None:
+    def save(self, posed: PreparedProblem, folder: Path) -> None:
         """Write the whole pipeline; a run folder is one itself."""
         pipelines.save(posed.model, Path(self.source), folder)
 
