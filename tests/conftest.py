@@ -12,8 +12,7 @@ import scissorhands as sh
 from helpers.nursery import Nursery
 
 # The networks are tiny, and threads that wait for another job cost far more than they bring; so, too, in processes.
-torch.set_num_threads(1)
-os.environ["OMP_NUM_THREADS"] = "1"
+torch.set_num_threads(int(os.environ.setdefault("OMP_NUM_THREADS", "1")))
 
 
 # Folders and files whose tests take more than a few seconds together: real processes, trainings, whole commands.

@@ -56,9 +56,14 @@ class Finished(NamedTuple):
 
 
 def environment() -> dict[str, str]:
-    """The environment of a real process: one thread, no network, nobody forcing colors."""
+    """The environment of a real process: as many threads as the tests have, no network, nobody forcing colors."""
     forced = {name: value for name, value in os.environ.items() if name not in ("FORCE_COLOR", "TTY_COMPATIBLE")}
-    return {**forced, "OMP_NUM_THREADS": "1", "HF_HUB_OFFLINE": "1", "TERM": "xterm-256color"}
+    return {
+        **forced,
+        "OMP_NUM_THREADS": os.environ.get("OMP_NUM_THREADS", "1"),
+        "HF_HUB_OFFLINE": "1",
+        "TERM": "xterm-256color",
+    }
 
 
 @dataclass(frozen=True)
