@@ -129,7 +129,7 @@ class Scissorhands(Method):
             subtract_(repair, max(0.0, overlap(repair, reference)), reference)
 
     def _reference(self, descent: Descent) -> list[Tensor]:
-        """The gradient that guards a whole epoch, where it is asked for, as the paper's published code does."""
+        """Return the gradient that guards a whole epoch, as the published code does; none if each step has its own."""
         if not self.project or self.guard == "step":
             return []
         model, problem = descent.model, descent.problem
@@ -139,7 +139,7 @@ class Scissorhands(Method):
         return [descent.memory[name] for name in trainable(model)]
 
     def _target_loss(self, descent: Descent, unseen: Part | None) -> Tensor | float:
-        """The loss on forget data at which forgetting is enough: that on unseen records of the same classes.
+        """Return the forget loss at which forgetting stops: the loss on unseen records of the same classes.
 
         There are none for a class that is forgotten whole: there it is enough to be twice as wrong as a guess.
         """
@@ -151,7 +151,7 @@ class Scissorhands(Method):
         return descent.memory[_TARGET]
 
     def _unseen_of_forgotten_classes(self, problem: Problem) -> Part | None:
-        """The unseen records of the classes that are forgotten."""
+        """Return the unseen records of the classes that are forgotten."""
         if problem.unseen is None:
             return None
         alike = torch.isin(problem.unseen.labels, problem.forget.labels)
