@@ -130,7 +130,7 @@ def _meta_copy(model: nn.Module) -> nn.Module:
 def _blocks(model: nn.Module) -> list[nn.Module]:
     """Return the modules that are gathered one at a time: the outermost members of lists and sequences of layers.
 
-    A part that shares a weight with the rest of the model is left to the whole.
+    A module that shares a weight with the rest of the model is gathered with the rest.
     """
     homes: dict[nn.Parameter, set[nn.Module]] = {}
     for module in model.modules():

@@ -70,7 +70,7 @@ class Descent:
         return self._loop.step_in_epoch == 0
 
     def epochs(self, planned: int, maximum: int | None = None) -> Iterator[int]:
-        """Walk the epochs that are left of those planned; of `maximum`, where a method may go on for longer."""
+        """Walk the epochs that are left of those planned, or of `maximum` if a method may go on for longer."""
         self._planned = planned
         for epoch in self._loop.epochs(maximum or planned):
             self.epoch = epoch

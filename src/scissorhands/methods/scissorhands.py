@@ -95,11 +95,11 @@ class Scissorhands(Method):
     def _repair(self, model: nn.Module, problem: Problem, before: Mapping[str, float], log: Log) -> None:
         """Algorithm 1, right: descend on the retained data, guarded against the forgotten.
 
-        Bounded, it goes on while the model is still damaged, as one is after few steps, up to five times as long.
+        If bounded, it continues while the model is damaged, as it is after few steps, up to five times as long.
         """
         unseen = self._unseen_of_forgotten_classes(problem)
         descent, repeat = Descent(model, problem, self, "repair", log), self.guard == "step"
-        for epoch in descent.epochs(self.epochs, _MAX_EXTENSION * self.epochs if self.bounded else None):
+        for epoch in descent.epochs(self.epochs, maximum=_MAX_EXTENSION * self.epochs if self.bounded else None):
             if epoch >= self.epochs and self._is_repaired(descent, before):
                 break
             reference = self._reference(descent)
@@ -110,7 +110,7 @@ class Scissorhands(Method):
                 descent.step(repair)
 
     def _is_repaired(self, descent: Descent, before: Mapping[str, float]) -> bool:
-        """Return whether an epoch begins and the model is about as good as before it was trimmed."""
+        """Return whether an epoch begins and the model is about as good as it was before the trim."""
         return descent.at_epoch_start and not damage(before, utility(descent.model, descent.problem), strictness=2)
 
     def _guard(
@@ -141,7 +141,7 @@ class Scissorhands(Method):
     def _target_loss(self, descent: Descent, unseen: Part | None) -> Tensor | float:
         """Return the forget loss at which forgetting stops: the loss on unseen records of the same classes.
 
-        There are none for a class that is forgotten whole: there it is enough to be twice as wrong as a guess.
+        There are none if a class is forgotten whole: then it is twice the loss of a random guess.
         """
         if unseen is None:
             return _CHANCE_FACTOR * descent.problem.chance_loss
