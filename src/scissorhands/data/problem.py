@@ -19,17 +19,17 @@ Log = Callable[[Mapping[str, Any]], None]
 
 
 def ignore(event: Mapping[str, Any]) -> None:
-    """The log that keeps nothing."""
+    """Ignore the event: the log that keeps nothing."""
 
 
 def on_device(model: nn.Module, inputs: Tensor) -> Tensor:
-    """The inputs where the model is and, if they are numbers with a fraction, in the model's precision."""
+    """Move the inputs to the model's device and, if they are floating point, to its precision."""
     parameter = next(model.parameters())
     return inputs.to(parameter.device, parameter.dtype if inputs.is_floating_point() else inputs.dtype)
 
 
 def cross_entropy(model: nn.Module, batch: Batch) -> Tensor:
-    """The mean cross-entropy of a classifier on a batch, computed where the model is."""
+    """Compute the mean cross-entropy of a classifier on a batch, on the model's device."""
     inputs, labels = batch
     scores = model(on_device(model, inputs))
     return F.cross_entropy(scores, labels.to(scores.device))
@@ -59,12 +59,12 @@ class Problem:
 
     @property
     def chance_loss(self) -> float:
-        """The loss of a classifier that gives every class the same chance; without end for what is no classifier."""
+        """The loss of a random guess among all classes; infinity if the model is not a classifier."""
         records = self.forget.records
         return math.log(len(records.classes) or int(records.labels.max()) + 1) if self.classifies else math.inf
 
     def batches(self, part: Part, size: int, *purpose: str | int) -> Iterator[Batch]:
-        """One shuffled pass over the part, augmented; its order depends on the seed and the purpose alone.
+        """Walk the part once, shuffled and augmented; the order depends on the seed and the purpose alone.
 
         A single record left over joins the batch before it, since batch normalization cannot train on one record.
         """
@@ -86,18 +86,18 @@ class Problem:
         return changed if len(changed) else batch.inputs
 
     def steps(self, part: Part, size: int) -> int:
-        """How many batches one pass has."""
+        """Return the number of batches in one pass."""
         return len(_sizes(len(part), size))
 
     def sample(self, part: Part, share: float, *purpose: str | int) -> Part:
-        """A random share of the part, at least one record."""
+        """Draw a random share of the part, at least one record."""
         count = max(1, round(share * len(part)))
         chosen = torch.randperm(len(part), generator=generator(self.seed, "sample", *purpose))[:count]
         return replace(part, ids=part.ids[chosen.sort().values])
 
 
 def _sizes(records: int, size: int) -> list[int]:
-    """The sizes of the batches of one pass.
+    """Return the sizes of the batches of one pass.
 
     >>> _sizes(10, 4), _sizes(9, 4), _sizes(1, 4)
     ([4, 4, 2], [4, 5], [1])

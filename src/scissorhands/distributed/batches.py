@@ -36,7 +36,7 @@ class Batch:
 
 
 def own_share(count: int) -> slice:
-    """Which of `count` records this process works on."""
+    """Return which of `count` records this process works on."""
     bounds = [count * i // world_size() for i in (rank(), rank() + 1)]
     return slice(*bounds)
 
@@ -65,7 +65,7 @@ _CURRENT: ContextVar[Batch | None] = ContextVar("the batch whose loss is being c
 
 
 def is_padding() -> bool:
-    """Whether what is being computed is a loss on a record of another process, which counts for nothing here."""
+    """Return whether the batch being computed is padding: a record of another process, which does not count here."""
     batch = _CURRENT.get()
     return batch is not None and batch.count == 0
 

@@ -14,7 +14,7 @@ from .processes import all_reduce_sum_
 
 
 def normalize_over_all(model: nn.Module) -> None:
-    """Turns every batch normalization of the model into one over all processes, in place; names and weights stay."""
+    """Turn every batch normalization of the model into one over all processes, in place; names and weights stay."""
     for module in model.modules():
         if isinstance(module, _BatchNorm):
             kind = type(module)
@@ -25,7 +25,7 @@ class _Global(_BatchNorm):
     """A batch normalization whose mean and variance are those of the records of all processes."""
 
     def forward(self, values: Tensor) -> Tensor:
-        """The values, normalized by the whole batch in training, by the running statistics otherwise."""
+        """Normalize by the batch of all processes in training, by the running statistics otherwise."""
         if not self.training and self.running_mean is not None:
             return super().forward(values)
         self._check_input_dim(values)  # type: ignore[no-untyped-call]
@@ -37,7 +37,7 @@ class _Global(_BatchNorm):
 
     @torch.no_grad()
     def _follow(self, mean: Tensor, variance: Tensor) -> None:
-        """Moves the running statistics, in place, as PyTorch's own layer does."""
+        """Update the running statistics, in place, as PyTorch's own layer does."""
         if self.num_batches_tracked is not None:
             self.num_batches_tracked.add_(1)
         factor = self.momentum if self.momentum is not None else 1 / float(self.num_batches_tracked or 1)

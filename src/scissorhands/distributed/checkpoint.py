@@ -42,13 +42,13 @@ _PATIENCE = 1.0  # seconds after which another Ctrl-C is a new one, which does n
 
 
 class Stateful(Protocol):
-    """What takes the steps of a loop, and remembers something of them, such as momentum."""
+    """What a checkpoint keeps the tensors of, such as an optimizer with its momentum."""
 
     def state_dict(self) -> dict[str, Tensor]:
-        """What it remembers, by name."""
+        """Return its tensors by name."""
 
     def load_state_dict(self, kept: Mapping[str, Tensor]) -> None:
-        """Takes over what was kept, in place."""
+        """Load tensors that `state_dict` returned, in place."""
 
 
 class Journal(Protocol):
@@ -57,7 +57,7 @@ class Journal(Protocol):
     position: int
 
     def flush(self) -> None:
-        """Writes down what is still in memory."""
+        """Write what is still in memory."""
 
 
 class Progress:
@@ -79,11 +79,11 @@ class Progress:
 
     @property
     def written(self) -> int:
-        """How far the log had got when the last checkpoint was written."""
+        """The position of the log when the last checkpoint was written."""
         return max((int(metadata["log"]) for _, metadata in self._kept.values()), default=0)
 
     def loop(self, phase: str, model: nn.Module, optimizer: Stateful | None = None) -> "Loop":
-        """The next loop of the run: fresh, or as far as it was."""
+        """Return the next loop of the run, restored from its checkpoint if there is one."""
         found = Loop(self, self._loops, phase, model, optimizer)
         self._loops += 1
         if found.number in self._kept:
@@ -96,7 +96,7 @@ class Progress:
         return found
 
     def save_if_due(self, loop: "Loop") -> None:
-        """Called after every step: writes a checkpoint if it is time or the run is to stop, and then stops it."""
+        """Write a checkpoint if one is due or a signal came, and then stop the run; called after every step."""
         if self.folder is None:
             return
         due = torch.tensor([time.perf_counter() - self._last >= self.every, self._signal > 0]).long()
@@ -109,11 +109,11 @@ class Progress:
             raise StoppedError(f"interrupted; go on with '{self.resume_command}'.", code)
 
     def leave(self) -> None:
-        """Called when a loop ends: from here on a signal is not heard by a step."""
+        """End the loop: from here on a signal does not wait for a step."""
         self._active = False
 
     def _write(self, loop: "Loop") -> None:
-        """Writes a checkpoint by rename, and removes the one before it."""
+        """Write a checkpoint by rename, and remove the one before it."""
         assert self.folder
         name = f"{loop.number:03}-{loop.global_step:09}-{loop.epoch:06}"
         part, folder = self.folder / f"{name}{PART}", self.folder
@@ -155,7 +155,7 @@ class Progress:
 
     @contextmanager
     def listening(self) -> Iterator[None]:
-        """Inside the block, Ctrl-C and SIGTERM end a loop at its next step, after a checkpoint."""
+        """Let Ctrl-C and SIGTERM inside the block end a loop at its next step, after a checkpoint."""
         kinds = (signal.SIGINT, signal.SIGTERM)
         try:
             before = {kind: signal.signal(kind, self._on_signal) for kind in kinds}
@@ -181,7 +181,7 @@ class Progress:
 
 @dataclass
 class Loop:
-    """A loop over epochs and steps that can go on where it was. `memory` and `random` are what it must not lose."""
+    """A loop over epochs and steps that can be resumed; `memory` and `random` are in its checkpoints, too."""
 
     progress: Progress
     number: int
@@ -195,7 +195,7 @@ class Loop:
     random: dict[str, Tensor] = field(default_factory=dict)
 
     def epochs(self, count: int) -> Iterator[int]:
-        """The epochs that are left."""
+        """Walk the epochs that are left."""
         try:
             for epoch in range(self.epoch, count):
                 self.epoch = epoch
@@ -207,7 +207,7 @@ class Loop:
             self.progress.leave()
 
     def remaining(self, batches: Iterable[T]) -> Iterator[T]:
-        """The batches of this epoch that are left; each is done when the next is asked for."""
+        """Walk the batches of this epoch that are left; a batch counts as done when the next is fetched."""
         left = iter(batches)
         for _ in islice(left, self.step_in_epoch):
             pass
@@ -218,12 +218,12 @@ class Loop:
             self.progress.save_if_due(self)
 
     def metadata(self) -> dict[str, Any]:
-        """Where it is, as plain values."""
+        """Return the position of the loop as plain values."""
         position = {name: getattr(self, name) for name in POSITION}
         return {"phase": self.phase, **position, "world_size": world_size()}
 
     def tensors(self) -> dict[str, Tensor]:
-        """All that must be the same when it goes on."""
+        """Return all tensors that a checkpoint holds."""
         kinds = {
             "model": local_state(self.model),
             "optimizer": self.optimizer.state_dict() if self.optimizer else {},
@@ -233,7 +233,7 @@ class Loop:
         return {f"{kind}/{name}": value for kind, named in kinds.items() for name, value in named.items()}
 
     def restore(self, path: Path, metadata: Mapping[str, Any]) -> None:
-        """Takes over a checkpoint, in place."""
+        """Load a checkpoint, in place."""
         if metadata["phase"] != self.phase or metadata["world_size"] != world_size():
             begun = f"in the phase '{metadata['phase']}' with {metadata['world_size']} processes"
             raise RunError(f"{path} was written {begun}, and here is '{self.phase}' with {world_size()}.")

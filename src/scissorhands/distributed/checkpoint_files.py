@@ -26,7 +26,7 @@ NUMBERS = (*POSITION, "world_size", "seconds", "log")
 
 
 def found_checkpoints(folder: Path) -> dict[int, tuple[Path, dict[str, Any]]]:
-    """The last checkpoint of each loop; one that was not written to its end is none."""
+    """Return the last complete checkpoint of each loop."""
     found: dict[int, tuple[Path, dict[str, Any]]] = {}
     for path in sorted(folder.glob(NAME)):
         if path.is_symlink() or not (path / ABOUT).exists():
@@ -47,7 +47,7 @@ def found_checkpoints(folder: Path) -> dict[int, tuple[Path, dict[str, Any]]]:
 
 
 def save_shard(tensors: Mapping[str, Tensor], path: Path) -> OSError | None:
-    """Writes the tensors to a file, and says what went wrong."""
+    """Write the tensors to a file, and return the error if that fails."""
     try:
         named = {name: value.detach().cpu().contiguous() for name, value in tensors.items()}
         save_file(named, path, {"checksum": checksum_of(named)})
@@ -58,12 +58,12 @@ def save_shard(tensors: Mapping[str, Tensor], path: Path) -> OSError | None:
 
 
 def checksum(content: bytes | memoryview, before: int = 0) -> str:
-    """A checksum that tells of damage; it is fast, since it is taken of every checkpoint."""
+    """Compute a CRC-32, which is fast enough for every checkpoint."""
     return f"{zlib.crc32(content, before):08x}"
 
 
 def checksum_of(tensors: Mapping[str, Tensor]) -> str:
-    """The checksum of named tensors."""
+    """Compute the checksum of named tensors."""
     total = "0"
     for name, value in sorted(tensors.items()):
         total = checksum(f"{name} {value.dtype} {tuple(value.shape)}".encode(), int(total, 16))

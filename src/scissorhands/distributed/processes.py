@@ -25,13 +25,13 @@ _MMAP_THRESHOLD = -3  # the number of this setting in malloc.h: above that size,
 
 
 def under_torchrun() -> bool:
-    """Whether torchrun started this process."""
+    """Return whether torchrun started this process."""
     return "TORCHELASTIC_RUN_ID" in os.environ
 
 
 @contextmanager
 def process_group() -> Iterator[None]:
-    """Joins the processes that torchrun started, inside the block; alone, does nothing.
+    """Join the processes that torchrun started inside the block; alone, do nothing.
 
     A process that dies or hangs becomes a LostError in all others, within the time that $SCISSORHANDS_TIMEOUT allows.
     """
@@ -58,7 +58,7 @@ def process_group() -> Iterator[None]:
 
 
 def exit_process(code: int) -> NoReturn:
-    """Ends this process; one that was among many without taking Python apart first.
+    """End this process; under torchrun, without finalizing the interpreter.
 
     Its process group has threads that live as long as anything refers to the group, as PyTorch's caches do. Such a
     thread needs the interpreter to let go of a tensor, and aborts the process if the interpreter is about to end.
@@ -72,7 +72,7 @@ def exit_process(code: int) -> NoReturn:
 
 
 def _give_memory_back() -> None:
-    """Has what is freed go back to the system at once, where the C library would keep it for later.
+    """Make the C library return freed memory to the system at once.
 
     FSDP gathers blocks of layers and frees them again. What glibc keeps of that is more than sharding saves.
     """
@@ -92,17 +92,17 @@ def _timeout() -> float:
 
 
 def world_size() -> int:
-    """How many processes there are."""
+    """Return the number of processes."""
     return dist.get_world_size() if dist.is_initialized() else 1
 
 
 def rank() -> int:
-    """Which of them this is, from 0."""
+    """Return the number of this process, from 0."""
     return dist.get_rank() if dist.is_initialized() else 0
 
 
 def own_device(device: torch.device) -> torch.device:
-    """The device for this process, where each has its own accelerator."""
+    """Return the device of this process, where each has its own accelerator."""
     if world_size() == 1 or device.type == "cpu":
         return device
     if device.index is not None:
@@ -111,12 +111,12 @@ def own_device(device: torch.device) -> torch.device:
 
 
 def rank_key() -> tuple[int, ...]:
-    """What sets the random numbers of this process apart from those of the others; the first has those of one alone."""
+    """Return the key of this rank's random numbers; it is empty on rank 0, which draws what one process would."""
     return (rank(),) if rank() else ()
 
 
 def on_rank_0(action: Callable[[], T]) -> T:
-    """Does something in the first process only. All get what it returned, or its error."""
+    """Run an action on rank 0 only; return its result, or raise its error, on all ranks."""
     if world_size() == 1:
         return action()
     outcome: list[Any] = [None, None]
@@ -132,7 +132,7 @@ def on_rank_0(action: Callable[[], T]) -> T:
 
 
 def _portable(error: Exception) -> Exception:
-    """The error, if it can be sent to another process; else one that says the same."""
+    """Return the error if it can be sent to another process; else one with the same text."""
     try:
         copy.deepcopy(error)
     except Exception:  # its class decides what goes wrong
@@ -157,21 +157,21 @@ def raise_on_all_ranks(error: Exception | None) -> None:
 
 
 def all_reduce_sum_(value: Tensor) -> Tensor:
-    """The sum of `value` over all processes, in place."""
+    """Sum `value` over all processes, in place."""
     if world_size() > 1:
         dist.all_reduce(value)
     return value
 
 
 def broadcast(value: Tensor) -> Tensor:
-    """The value that the first process has, in place."""
+    """Copy the value of rank 0 to all ranks, in place."""
     if world_size() > 1:
         dist.broadcast(value, 0)
     return value
 
 
 def exclusive_sum(count: int) -> tuple[int, int]:
-    """How many things the processes before this one have, and all together, where this one has `count`."""
+    """Return the sum of `count` over the ranks before this one, and over all ranks."""
     counts = torch.zeros(world_size(), dtype=torch.int64)
     counts[rank()] = count
     all_reduce_sum_(counts)
@@ -179,5 +179,5 @@ def exclusive_sum(count: int) -> tuple[int, int]:
 
 
 def any_rank(flag: bool) -> bool:
-    """Whether any process says so."""
+    """Return whether the flag is set on any rank."""
     return bool(all_reduce_sum_(torch.tensor(int(flag))))

@@ -22,7 +22,7 @@ _META_COPIES: "WeakKeyDictionary[nn.Module, nn.Module]" = WeakKeyDictionary()  #
 
 
 def local(value: Tensor) -> Tensor:
-    """The part of a weight that this process holds, as a plain tensor with the same memory."""
+    """Return the local shard of a weight as a plain tensor that shares its memory."""
     if isinstance(value, DTensor):
         with torch.no_grad():
             return value.to_local()
@@ -30,13 +30,13 @@ def local(value: Tensor) -> Tensor:
 
 
 def full(value: Tensor) -> Tensor:
-    """All of a weight."""
+    """Gather the full tensor of a weight."""
     with torch.no_grad():
         return value.full_tensor() if isinstance(value, DTensor) else value.detach()
 
 
 def own_rows(weight: Tensor) -> slice | None:
-    """The rows of a weight that this process holds; none if it holds it whole."""
+    """Return the rows of a weight that this process holds; none if the weight is not sharded."""
     if not isinstance(weight, DTensor):
         return None
     size = -(-len(weight) // world_size())
@@ -44,20 +44,20 @@ def own_rows(weight: Tensor) -> slice | None:
 
 
 def shard_of(full: Tensor, weight: Tensor) -> Tensor:
-    """What of a full tensor belongs to the part of the weight that this process holds."""
+    """Return the part of a full tensor that belongs to the local shard of the weight."""
     rows = own_rows(weight)
     return full[rows] if rows else full
 
 
 @torch.no_grad()
 def add_(weight: Tensor, full: Tensor) -> None:
-    """Adds a full tensor to a weight, in place: each process that which belongs to the part that it holds."""
+    """Add a full tensor to a weight, in place; each process adds to its own shard."""
     here = local(weight)
     here.add_(shard_of(full, weight).to(here))
 
 
 def gradients(loss: Tensor, parameters: Sequence[nn.Parameter]) -> list[Tensor]:
-    """The gradient of the loss over the records of all processes, for the part of each weight that is held here."""
+    """Compute the gradient of the loss over the records of all processes, for the local shard of each weight."""
     if world_size() == 1:
         found = torch.autograd.grad(loss, parameters, allow_unused=True)
         return [match_strides(g, p) for g, p in zip(found, parameters, strict=True)]
@@ -79,7 +79,7 @@ def gradients(loss: Tensor, parameters: Sequence[nn.Parameter]) -> list[Tensor]:
 
 
 def match_strides(gradient: Tensor | None, parameter: Tensor) -> Tensor:
-    """The gradient as its parameter lies in memory, since a fused optimizer does not look; zero if there is none."""
+    """Return the gradient with its parameter's strides, which a fused optimizer assumes; zero if there is none."""
     if gradient is None:
         return torch.zeros_like(parameter)
     if gradient.stride() == parameter.stride():
@@ -88,7 +88,7 @@ def match_strides(gradient: Tensor | None, parameter: Tensor) -> Tensor:
 
 
 def shard(model: nn.Module, device: torch.device) -> nn.Module:
-    """Moves the model to the device, in place; of many processes each holds a part of every weight.
+    """Move the model to the device, in place; with many processes, shard every weight among them.
 
     Batch normalization is over the batch of all processes. A model whose weights are still to be loaded is given
     memory for them.
@@ -122,15 +122,15 @@ def shard(model: nn.Module, device: torch.device) -> nn.Module:
 
 
 def _meta_copy(model: nn.Module) -> nn.Module:
-    """A copy of the model whose weights have a shape and no memory."""
+    """Return a copy of the model with its weights on the meta device."""
     empty = {id(p): nn.Parameter(torch.empty_like(p, device="meta"), p.requires_grad) for p in model.parameters()}
     return copy.deepcopy(model, dict(empty))
 
 
 def _blocks(model: nn.Module) -> list[nn.Module]:
-    """The parts that are gathered one at a time: the outermost members of lists and sequences of layers.
+    """Return the modules that are gathered one at a time: the outermost members of lists and sequences of layers.
 
-    A part that shares a weight with the rest of the model is left to the whole.
+    A module that shares a weight with the rest of the model is gathered with the rest.
     """
     homes: dict[nn.Parameter, set[nn.Module]] = {}
     for module in model.modules():
@@ -154,12 +154,12 @@ def _blocks(model: nn.Module) -> list[nn.Module]:
 
 
 def is_sharded(model: nn.Module) -> bool:
-    """Whether the model is sharded."""
+    """Return whether the model is sharded."""
     return model in _META_COPIES
 
 
 def copy_model(model: nn.Module) -> nn.Module:
-    """A copy of the model, sharded as the model is."""
+    """Return a copy of the model, sharded as the model is."""
     if model not in _META_COPIES:
         return copy.deepcopy(model)
     twin = shard(copy.deepcopy(_META_COPIES[model]), next(model.parameters()).device)
@@ -171,18 +171,18 @@ def copy_model(model: nn.Module) -> nn.Module:
 
 
 def local_state(model: nn.Module) -> dict[str, Tensor]:
-    """All that a model remembers, by name: the parts of its weights that this process holds, and its buffers."""
+    """Return the local shards of the weights, and the buffers, by name."""
     named = {name: local(p).detach() for name, p in model.named_parameters()}
     return named | {name: local(b).detach() for name, b in model.named_buffers()}
 
 
 def unsharded(model: nn.Module) -> nn.Module:
-    """The model as it was before it was sharded: its modules, and the shapes of its weights."""
+    """Return the model as it was before it was sharded, with its weights on the meta device."""
     return _META_COPIES.get(model, model)
 
 
 def materialize(module: nn.Module, device: torch.device) -> nn.Module:
-    """Gives memory to the weights that have none, in place; what is in it is not set."""
+    """Allocate uninitialized memory for weights on the meta device, in place."""
     for inner in module.modules():
         for name, parameter in inner.named_parameters(recurse=False):
             if parameter.is_meta:
@@ -193,7 +193,7 @@ def materialize(module: nn.Module, device: torch.device) -> nn.Module:
 
 @contextmanager
 def full_module(model: nn.Module, name: str) -> Iterator[nn.Module]:
-    """One module of the model with all its weights; what the block writes into it reaches the model when it ends.
+    """Gather one module with its full weights; what the block writes into it reaches the model when it ends.
 
     Of many processes each has a copy for itself.
     """

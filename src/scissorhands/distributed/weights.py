@@ -30,7 +30,7 @@ _DTYPES = {
 
 
 def load_weights(model: nn.Module, files: Iterable[Path]) -> tuple[list[str], list[str]]:
-    """Loads the weights in these safetensors files, of which each process reads its rows, in place.
+    """Load the weights in these safetensors files, in place; each process reads its rows.
 
     Returns what the model has and the files have not, and the other way round.
     """

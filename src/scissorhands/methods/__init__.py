@@ -36,7 +36,7 @@ METHODS: dict[str, type[Method]] = {
 
 
 def find(name: str) -> type[Method]:
-    """The method of that name, or the class that `module:Class` names."""
+    """Return the method of that name, or the class that `module:Class` names."""
     if ":" not in name:
         if name not in METHODS:
             raise SettingError(

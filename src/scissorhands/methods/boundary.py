@@ -83,7 +83,7 @@ class BoundaryExpand(Method):
 
 
 def nearest_wrong(model: nn.Module, problem: Problem, batch: Batch, size: float) -> Tensor:
-    """For each record the class, not its own, that the model prefers after a step of the fast gradient sign method."""
+    """Return for each record the wrong class that the model prefers after a step of the fast gradient sign method."""
     images = batch.inputs.dtype == torch.uint8
     inputs = (batch.inputs / 255 if images else batch.inputs).detach().clone().requires_grad_()
     with evaluating(model):

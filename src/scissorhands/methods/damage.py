@@ -101,7 +101,7 @@ def warns_of_damage(scrub: Callable[..., None]) -> Callable[..., None]:
 
 
 def utility(model: nn.Module, problem: Problem, judged_on: tuple[str, ...] = ("retain",)) -> dict[str, Any]:
-    """How the model does on some of the data that it should keep."""
+    """Measure accuracy, or else the loss, on a sample of the data that the model should keep."""
     found: dict[str, Any] = {}
     parts = {"retain": problem.retain, "unseen": problem.unseen}
     for name, part in parts.items():
@@ -120,7 +120,7 @@ def utility(model: nn.Module, problem: Problem, judged_on: tuple[str, ...] = ("r
 
 @torch.no_grad()
 def _predictions(model: nn.Module, part: Part) -> Tensor:
-    """The label that the model gives to each record."""
+    """Predict the label of each record."""
     with evaluating(model):
         found = [
             gather_rows(model(on_device(model, inputs)).argmax(1).cpu(), len(ids))
@@ -131,7 +131,7 @@ def _predictions(model: nn.Module, part: Part) -> Tensor:
 
 @torch.no_grad()
 def mean_loss(model: nn.Module, problem: Problem, part: Part) -> float:
-    """The mean loss on a part, with the same random numbers each time."""
+    """Compute the mean loss on a part, with the same random numbers each time."""
     with evaluating(model), seeded(problem.seed, "errors"):
         sums = [
             float(problem.loss(model, batch)) * len(ids)

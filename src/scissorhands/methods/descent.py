@@ -56,12 +56,12 @@ class Descent:
 
     @property
     def memory(self) -> dict[str, Tensor]:
-        """What is kept from one step to the next."""
+        """The tensors that are kept from one step to the next, and in checkpoints."""
         return self._loop.memory
 
     @property
     def global_step(self) -> int:
-        """How many steps are done."""
+        """The number of steps done."""
         return self._loop.global_step
 
     @property
@@ -70,7 +70,7 @@ class Descent:
         return self._loop.step_in_epoch == 0
 
     def epochs(self, planned: int, maximum: int | None = None) -> Iterator[int]:
-        """Walk the epochs that are left of those planned; of `maximum`, where a method may go on for longer."""
+        """Walk the epochs that are left of those planned, or of `maximum` if a method may go on for longer."""
         self._planned = planned
         for epoch in self._loop.epochs(maximum or planned):
             self.epoch = epoch
@@ -186,12 +186,12 @@ class Optimizer:
         self._optimizer.zero_grad()
 
     def state_dict(self) -> dict[str, Tensor]:
-        """What is remembered of each weight, by the number of the weight."""
+        """Return the state of each weight, by the number of the weight."""
         known = ((i, self._optimizer.state[weight]) for i, weight in enumerate(self._weights))
         return {f"{i}.{name}": value for i, named in known for name, value in named.items() if value is not None}
 
     def load_state_dict(self, kept: Mapping[str, Tensor]) -> None:
-        """Take over what was kept, in place."""
+        """Load what `state_dict` returned, in place."""
         for key, value in kept.items():
             i, _, name = key.partition(".")
             weight = self._weights[int(i)]
@@ -201,7 +201,7 @@ class Optimizer:
 
 
 def scheduled(lr: float, schedule: str, epoch: int, epochs: int) -> float:
-    """The learning rate in an epoch.
+    """Return the learning rate in an epoch.
 
     >>> [round(scheduled(0.1, "cosine", epoch, 4), 3) for epoch in range(4)]
     [0.1, 0.085, 0.05, 0.015]

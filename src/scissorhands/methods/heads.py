@@ -11,7 +11,7 @@ from .modes import evaluating
 
 
 def head_of(model: nn.Module, inputs: Tensor) -> tuple[nn.Module, str, nn.Linear]:
-    """The linear layer whose output is the model's output, the module that holds it, and its name there."""
+    """Find the linear layer whose output is the model's output, the module that holds it, and its name there."""
     outputs: dict[nn.Module, Tensor] = {}
     linear = [module for module in model.modules() if isinstance(module, nn.Linear)]
     hooks = [m.register_forward_hook(lambda module, _, out: outputs.update({module: out})) for m in linear]

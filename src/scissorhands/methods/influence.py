@@ -46,7 +46,7 @@ class InfluenceUnlearning(Method):
         torch._foreach_add_(list(weights(model).values()), step, alpha=self.alpha)
 
     def _wanted(self, model: nn.Module, problem: Problem) -> list[Tensor]:
-        """How the gradient of the training loss changes when the forgotten records leave it."""
+        """Compute how the gradient of the training loss changes when the forgotten records leave it."""
         forget, retain = (
             list(mean_gradient(model, problem, trainable(model), part, self.batch_size).values())
             for part in (problem.forget, problem.retain)
@@ -58,7 +58,7 @@ class InfluenceUnlearning(Method):
     def _solve(
         self, model: nn.Module, problem: Problem, sample: Part, residual: list[Tensor], log: Log
     ) -> list[Tensor]:
-        """The x for which (Fisher + damping) x = residual, by conjugate gradients, which use the residual up.
+        """Solve (Fisher + damping) x = residual for x by conjugate gradients, which use the residual up.
 
         The Woodbury identity gives the x to which this converges, but must hold the gradient of every sample at once.
         The log tells how much of the residual was left at each step.

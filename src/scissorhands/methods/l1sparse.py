@@ -51,7 +51,7 @@ class L1Sparse(Method):
                 descent.step(gradient)
 
     def faded(self, epoch: int) -> float:
-        """The weight of the penalty in an epoch: it falls linearly, as in the published code.
+        """Return the weight of the penalty in an epoch: it falls linearly, as in the published code.
 
         >>> [L1Sparse(gamma=1.0, epochs=4).faded(epoch) for epoch in range(4)]
         [1.0, 0.75, 0.5, 0.25]

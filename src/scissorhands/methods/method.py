@@ -29,4 +29,4 @@ class Method(Settings, ABC):
 
     @abstractmethod
     def scrub(self, model: nn.Module, problem: Problem, log: Log = ignore) -> None:
-        """Changes the model, in place, so that it forgets `problem.forget` and keeps `problem.retain`."""
+        """Change the model, in place, so that it forgets `problem.forget` and keeps `problem.retain`."""

@@ -22,23 +22,23 @@ def _mode(model: nn.Module, training: bool) -> Iterator[None]:
 
 
 def evaluating(model: nn.Module) -> AbstractContextManager[None]:
-    """Evaluation mode inside the block: no dropout, running statistics used and not updated."""
+    """Put the model into evaluation mode inside the block: no dropout, running statistics used and not updated."""
     return _mode(model, training=False)
 
 
 def training(model: nn.Module) -> AbstractContextManager[None]:
-    """Training mode inside the block."""
+    """Put the model into training mode inside the block."""
     return _mode(model, training=True)
 
 
 def eval_if_single_record(model: nn.Module, batch: Batch) -> AbstractContextManager[None]:
-    """The mode for a training step on the batch: a single record cannot be normalized by itself, so it is evaluated."""
+    """Use evaluation mode for a batch of one record, which batch normalization cannot train on."""
     return evaluating(model) if batch.total == 1 else nullcontext()
 
 
 @contextmanager
 def frozen_norm_statistics(model: nn.Module) -> Iterator[None]:
-    """Keeps running statistics as they are inside the block, while normalizing by the batch as in training.
+    """Keep running statistics as they are inside the block, while normalizing by the batch as in training.
 
     What passes through the model inside the block leaves no trace in its buffers.
     """

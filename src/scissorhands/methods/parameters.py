@@ -16,7 +16,7 @@ from ..errors import ModelError, SettingError
 
 
 def trainable(model: nn.Module) -> dict[str, nn.Parameter]:
-    """The parameters that may change, by name."""
+    """Return the trainable parameters by name; raise if there are none."""
     found = {name: p for name, p in model.named_parameters() if p.requires_grad}
     if not found:
         raise ModelError("the model has no trainable parameter, so nothing in it can be scrubbed.")
@@ -24,7 +24,7 @@ def trainable(model: nn.Module) -> dict[str, nn.Parameter]:
 
 
 def select(model: nn.Module, names: str) -> dict[str, nn.Parameter]:
-    """The trainable parameters whose name matches one of the patterns in `names`, separated by commas.
+    """Return the trainable parameters whose name matches one of the comma-separated patterns in `names`.
 
     A pattern after a minus leaves out what it matches of those before it.
 
@@ -47,12 +47,12 @@ def select(model: nn.Module, names: str) -> dict[str, nn.Parameter]:
 
 
 def weights(model: nn.Module) -> dict[str, Tensor]:
-    """What is held here of the parameters that may change, by name. To change these tensors is to change the model."""
+    """Return the local shards of the trainable parameters by name; they share the model's memory."""
     return {name: local(p).detach() for name, p in trainable(model).items()}
 
 
 def snapshot(model: nn.Module) -> dict[str, Tensor]:
-    """A copy of all that the model remembers: weights and buffers."""
+    """Copy all weights and buffers."""
     return {name: value.clone() for name, value in local_state(model).items()}
 
 
@@ -74,7 +74,7 @@ def _swap(model: nn.Module, other: dict[str, Tensor]) -> None:
 
 
 def l1_norm(weights: list[Tensor]) -> Tensor:
-    """The sum of the absolute values of all weights, in all processes. Its gradient is their sign.
+    """Sum the absolute values of all weights, over all processes; the gradient of that is their sign.
 
     >>> l1_norm([torch.tensor([1.0, -2.0]), torch.tensor([3.0])])
     tensor(6.)

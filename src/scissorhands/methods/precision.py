@@ -12,7 +12,7 @@ PRECISIONS = ("full", "bfloat16")
 
 @contextmanager
 def computing_in(precision: str, model: nn.Module) -> Iterator[None]:
-    """Inside the block the model's layers compute in this precision; its answers, and all weights, stay as they are."""
+    """Let the model's layers compute in this precision inside the block; outputs and weights stay as they are."""
     if precision == "full":
         yield
         return
@@ -34,7 +34,7 @@ def computing_in(precision: str, model: nn.Module) -> Iterator[None]:
 
 
 def _full(said: Any) -> Any:
-    """What a model said, in full precision."""
+    """Convert a model's output to full precision."""
     if isinstance(said, tuple):
         return tuple(map(_full, said))
     return said.float() if isinstance(said, Tensor) and said.dtype == torch.bfloat16 else said

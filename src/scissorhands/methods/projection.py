@@ -16,7 +16,7 @@ Gradients = Sequence[Tensor]
 
 
 def inner(a: Gradients, b: Gradients) -> Tensor:
-    """The inner product of two gradients, over the parts that all processes hold.
+    """Compute the inner product of two gradients, over the shards of all processes.
 
     >>> inner([torch.tensor([1.0, 2.0])], [torch.tensor([3.0, 4.0])])
     tensor(11.)
@@ -26,7 +26,7 @@ def inner(a: Gradients, b: Gradients) -> Tensor:
 
 
 def overlap(gradient: Gradients, forget: Gradients) -> float:
-    """How much of `forget` lies in `gradient`: ⟨gradient, forget⟩ / ‖forget‖², and 0 where `forget` vanishes.
+    """Compute how much of `forget` lies in `gradient`: ⟨gradient, forget⟩ / ‖forget‖², or 0 if `forget` is zero.
 
     >>> overlap([torch.tensor([3.0, 1.0])], [torch.tensor([2.0, 0.0])])
     1.5
@@ -36,7 +36,7 @@ def overlap(gradient: Gradients, forget: Gradients) -> float:
 
 
 def guard(repair: Gradients, forget: Gradients, balance: float) -> float:
-    """The share of `forget` to take out of `repair`, so that the step neither helps forgotten data nor ignores λ.
+    """Return how much of `forget` to take out of `repair`, so that the step does not help forgotten data nor ignore λ.
 
     >>> guard([torch.tensor([3.0, 1.0])], [torch.tensor([2.0, 0.0])], balance=0.5)  # they agree: remove all of it
     1.5
@@ -47,7 +47,7 @@ def guard(repair: Gradients, forget: Gradients, balance: float) -> float:
 
 
 def bounded(balance: float, repair: Gradients, forget: Gradients) -> float:
-    """λ, or less where it would push more than half as hard as the repair pulls: so the step still repairs.
+    """Return λ, capped so that forgetting pushes at most half as hard as the repair pulls: the step still repairs.
 
     With c‖f‖ ≤ ‖r‖ / 2, the step r − c·f has ⟨r − c·f, r⟩ ≥ ‖r‖² / 2. The published λ has no such bound: the gradient
     of a loss that is pushed up grows with it, and in the end destroys the network.
@@ -62,5 +62,5 @@ def bounded(balance: float, repair: Gradients, forget: Gradients) -> float:
 
 
 def subtract_(gradient: list[Tensor], amount: float, other: Gradients) -> None:
-    """Takes `amount` times `other` out of `gradient`, in place."""
+    """Subtract `amount` times `other` from `gradient`, in place."""
     torch._foreach_add_(gradient, list(other), alpha=-amount)

@@ -21,7 +21,7 @@ NORMS = (_NormBase, nn.LayerNorm, nn.GroupNorm, nn.RMSNorm)
 
 
 def owners(model: nn.Module) -> dict[str, nn.Module]:
-    """The module that holds each parameter, by the parameter's name."""
+    """Return the module that holds each parameter, by the parameter's name."""
     return {
         f"{prefix}.{name}" if prefix else name: module
         for prefix, module in model.named_modules()
@@ -30,7 +30,7 @@ def owners(model: nn.Module) -> dict[str, nn.Module]:
 
 
 def without_norms(model: nn.Module, parameters: Mapping[str, nn.Parameter]) -> dict[str, nn.Parameter]:
-    """The parameters that no normalization layer holds, told by the layer's type and never by its name."""
+    """Return the parameters that no normalization layer holds, told by the layer's type and never by its name."""
     owner = owners(model)
     kept = {name: p for name, p in parameters.items() if not isinstance(owner[name], NORMS)}
     if not kept:
@@ -79,7 +79,7 @@ def restart(model: nn.Module, name: str) -> None:
 
 
 def _layers(module: nn.Module, name: str = "") -> Iterator[str]:
-    """The names of the outermost modules that re-initialize themselves, or hold a weight themselves."""
+    """Yield the names of the outermost modules that can re-initialize themselves, or hold a weight directly."""
     if _own_reset(module) or next(module.parameters(recurse=False), None) is not None:
         yield name
         return
@@ -97,7 +97,7 @@ def _draw(layer: nn.Module, name: str) -> None:
 
 
 def _own_reset(layer: nn.Module) -> Callable[[], None] | None:
-    """The layer's own initialization; PyTorch's attention layers keep theirs under a private name."""
+    """Return the layer's own initialization; PyTorch's attention layers keep theirs under a private name."""
     for name in ("reset_parameters", "_reset_parameters"):
         if callable(found := getattr(layer, name, None)):
             return found  # type: ignore[no-any-return]
@@ -105,7 +105,7 @@ def _own_reset(layer: nn.Module) -> Callable[[], None] | None:
 
 
 def _bound(module: nn.Module, parameter: Tensor) -> float:
-    """1/√(how many inputs a unit has), the bound that PyTorch's own layers use for weights and biases."""
+    """Return 1/√(number of inputs of a unit), the bound that PyTorch's own layers use for weights and biases."""
     weight = max(module.parameters(recurse=False), key=lambda p: p.dim()) if parameter.dim() < 2 else parameter
     return 1 / math.sqrt(max(1, weight.shape[1:].numel()))
 
@@ -117,7 +117,7 @@ def _uniform(module: nn.Module, name: str, parameter: Tensor, seed: int) -> Tens
 
 
 def _normal(module: nn.Module, name: str, parameter: Tensor, seed: int) -> Tensor:
-    """The normal distribution with the variance of the uniform one."""
+    """Draw from the normal distribution with the variance of the uniform one."""
     draw = torch.randn(parameter.shape, generator=generator(seed, "reinit", name), dtype=torch.float64)
     return draw.mul_(_bound(module, parameter) / math.sqrt(3))
 

@@ -25,7 +25,7 @@ Saliency = Callable[[nn.Module, Problem, Parameters, Part, int], Scores]
 
 
 def gradients(loss: Tensor, parameters: Parameters) -> list[Tensor]:
-    """The gradient of the loss, zero where a parameter takes no part in it."""
+    """Compute the gradient of the loss, zero for a parameter that it does not depend on."""
     return distributed.gradients(loss, list(parameters.values()))
 
 
@@ -34,7 +34,7 @@ def _zeros(parameters: Parameters) -> Scores:
 
 
 def mean_gradient(model: nn.Module, problem: Problem, parameters: Parameters, part: Part, batch_size: int) -> Scores:
-    """The gradient of the mean loss over the whole part, in one pass."""
+    """Compute the gradient of the mean loss over the whole part, in one pass."""
     sums = _zeros(parameters)
     with evaluating(model), seeded(problem.seed, "saliency"):
         for ids, batch in zip(part.ids.split(batch_size), part.batches(batch_size), strict=True):
@@ -45,13 +45,13 @@ def mean_gradient(model: nn.Module, problem: Problem, parameters: Parameters, pa
 
 
 def connection(model: nn.Module, problem: Problem, parameters: Parameters, part: Part, batch_size: int) -> Scores:
-    """Connection sensitivity (equation 2): the mean of gradient times weight, by absolute value."""
+    """Compute connection sensitivity (equation 2): the absolute mean of gradient times weight."""
     mean = mean_gradient(model, problem, parameters, part, batch_size)
     return {name: mean[name].mul_(local(p).detach()).abs_() for name, p in parameters.items()}
 
 
 def published(model: nn.Module, problem: Problem, parameters: Parameters, part: Part, batch_size: int) -> Scores:
-    """What the paper's published code computes: the batches' absolute gradients, added up, times the weight."""
+    """Compute what the paper's published code does: the sum of the batches' absolute gradients, times the weight."""
     sums = _zeros(parameters)
     with evaluating(model), seeded(problem.seed, "saliency"):
         for batch in part.batches(batch_size):
@@ -63,13 +63,13 @@ def published(model: nn.Module, problem: Problem, parameters: Parameters, part: 
 def gradient_saliency(
     model: nn.Module, problem: Problem, parameters: Parameters, part: Part, batch_size: int
 ) -> Scores:
-    """The mean gradient, by absolute value."""
+    """Compute the absolute value of the mean gradient."""
     mean = mean_gradient(model, problem, parameters, part, batch_size)
     return {name: g.abs_() for name, g in mean.items()}
 
 
 def fisher(model: nn.Module, problem: Problem, parameters: Parameters, part: Part, batch_size: int) -> Scores:
-    """The diagonal of the empirical Fisher information: the mean over records of the squared gradient."""
+    """Compute the diagonal of the empirical Fisher information: the mean over records of the squared gradient."""
     sums = _zeros(parameters)
     with evaluating(model), seeded(problem.seed, "saliency"):
         for batch in part.batches(1):
@@ -81,7 +81,7 @@ def fisher(model: nn.Module, problem: Problem, parameters: Parameters, part: Par
 def fisher_times(
     model: nn.Module, problem: Problem, parameters: Parameters, part: Part, vector: Sequence[Tensor], damping: float
 ) -> list[Tensor]:
-    """The empirical Fisher matrix of the part, damped, times a vector: one record's gradient in memory at a time."""
+    """Multiply the damped empirical Fisher matrix of the part with a vector, one record's gradient at a time."""
     product = [damping * v for v in vector]
     with evaluating(model):
         for record in part.batches(1):
@@ -91,12 +91,12 @@ def fisher_times(
 
 
 def magnitude(model: nn.Module, problem: Problem, parameters: Parameters, part: Part, batch_size: int) -> Scores:
-    """The absolute value of the weight, whatever the data."""
+    """Return the absolute value of each weight, whatever the data."""
     return {name: local(p).detach().abs() for name, p in parameters.items()}
 
 
 def random(model: nn.Module, problem: Problem, parameters: Parameters, part: Part, batch_size: int) -> Scores:
-    """A random number: what any other score must beat."""
+    """Draw random scores, which any other score must beat."""
     scores = {}
     for name, p in parameters.items():
         drawn = torch.rand(p.shape, generator=generator(problem.seed, "saliency", name))
@@ -115,7 +115,7 @@ SALIENCY: dict[str, Saliency] = {
 
 
 def top_share(scores: Mapping[str, Tensor], share: float) -> Iterator[tuple[str, Tensor]]:
-    """Marks the largest `share` of all scores together, one mask at a time, in the order of the scores.
+    """Mark the largest `share` of all scores together, one mask at a time, in the order of the scores.
 
     Each process has its part of the scores, and gets the mask of that part.
 
@@ -139,7 +139,7 @@ def top_share(scores: Mapping[str, Tensor], share: float) -> Iterator[tuple[str,
 
 
 def _ordered(scores: Tensor, dtype: torch.dtype) -> Tensor:
-    """The bit patterns of non-negative floats, which sort as the floats do."""
+    """Return the bit patterns of non-negative floats, which sort as the floats do."""
     return scores.detach().to(dtype).view(torch.int32 if dtype == torch.float32 else torch.int64)
 
 
@@ -147,7 +147,7 @@ _CHUNK = 1 << 18  # how many scores are looked at together: few enough for a cac
 
 
 def _cut_off(scores: list[Tensor], wanted: int, dtype: torch.dtype) -> tuple[int, int]:
-    """The bit pattern of the `wanted`-th largest score, and how many scores equal to it are still wanted.
+    """Return the bit pattern of the `wanted`-th largest score, and how many scores equal to it are still wanted.
 
     Finds it 16 bits at a time, from the top: count how many scores have each value of the digit, walk down until
     enough are covered, go on with those that share the digit. Nothing is sorted, gathered or copied.

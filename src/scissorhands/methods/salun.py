@@ -60,7 +60,7 @@ class SalUn(Method):
                 descent.step(gradient)
 
     def _parts(self, problem: Problem) -> list[Part]:
-        """What an epoch walks: everything in one shuffle, or the forget data before the retained."""
+        """Return the parts of an epoch: everything in one shuffle, or the forget data before the retained."""
         wrong = random_labels(problem.forget, problem.seed)
         if self.order == "sequential":
             return [replace(problem.forget, records=wrong), problem.retain]

@@ -95,11 +95,11 @@ class Scissorhands(Method):
     def _repair(self, model: nn.Module, problem: Problem, before: Mapping[str, float], log: Log) -> None:
         """Algorithm 1, right: descend on the retained data, guarded against the forgotten.
 
-        Bounded, it goes on while the model is still damaged, as one is after few steps, up to five times as long.
+        If bounded, it continues while the model is damaged, as it is after few steps, up to five times as long.
         """
         unseen = self._unseen_of_forgotten_classes(problem)
         descent, repeat = Descent(model, problem, self, "repair", log), self.guard == "step"
-        for epoch in descent.epochs(self.epochs, _MAX_EXTENSION * self.epochs if self.bounded else None):
+        for epoch in descent.epochs(self.epochs, maximum=_MAX_EXTENSION * self.epochs if self.bounded else None):
             if epoch >= self.epochs and self._is_repaired(descent, before):
                 break
             reference = self._reference(descent)
@@ -110,7 +110,7 @@ class Scissorhands(Method):
                 descent.step(repair)
 
     def _is_repaired(self, descent: Descent, before: Mapping[str, float]) -> bool:
-        """Return whether an epoch begins and the model is about as good as before it was trimmed."""
+        """Return whether an epoch begins and the model is about as good as it was before the trim."""
         return descent.at_epoch_start and not damage(before, utility(descent.model, descent.problem), strictness=2)
 
     def _guard(
@@ -129,7 +129,7 @@ class Scissorhands(Method):
             subtract_(repair, max(0.0, overlap(repair, reference)), reference)
 
     def _reference(self, descent: Descent) -> list[Tensor]:
-        """The gradient that guards a whole epoch, where it is asked for, as the paper's published code does."""
+        """Return the gradient that guards a whole epoch, as the published code does; none if each step has its own."""
         if not self.project or self.guard == "step":
             return []
         model, problem = descent.model, descent.problem
@@ -139,9 +139,9 @@ class Scissorhands(Method):
         return [descent.memory[name] for name in trainable(model)]
 
     def _target_loss(self, descent: Descent, unseen: Part | None) -> Tensor | float:
-        """The loss on forget data at which forgetting is enough: that on unseen records of the same classes.
+        """Return the forget loss at which forgetting stops: the loss on unseen records of the same classes.
 
-        There are none for a class that is forgotten whole: there it is enough to be twice as wrong as a guess.
+        There are none if a class is forgotten whole: then it is twice the loss of a random guess.
         """
         if unseen is None:
             return _CHANCE_FACTOR * descent.problem.chance_loss
@@ -151,7 +151,7 @@ class Scissorhands(Method):
         return descent.memory[_TARGET]
 
     def _unseen_of_forgotten_classes(self, problem: Problem) -> Part | None:
-        """The unseen records of the classes that are forgotten."""
+        """Return the unseen records of the classes that are forgotten."""
         if problem.unseen is None:
             return None
         alike = torch.isin(problem.unseen.labels, problem.forget.labels)

@@ -57,13 +57,13 @@ class Place:
 
 
 def restore_thread_count(place: Place) -> None:
-    """Compute with as many threads as the run was begun with, if it goes on: the same bits need the same sums."""
+    """Restore the thread count of a run that is resumed, since it decides the order of sums, and so the bits."""
     if place.resume:
         torch.set_num_threads(int(runs.begun(runs.unfinished(place.folder)).get("threads", torch.get_num_threads())))
 
 
 def run_inputs(verb: str, what: Mapping[str, Any], place: Place) -> dict[str, Any]:
-    """Return all that a run depends on, to begin it with, and to compare with when it goes on."""
+    """Return all that a run depends on, which must be the same when it is resumed."""
     restore_thread_count(place)
     placing = {name: getattr(place, name) for name in PLACING}
     placing["folder"] = str(Path.cwd())

@@ -31,7 +31,7 @@ class SourceRun(Protocol):
         """What run.toml says."""
 
     def ids(self, name: str) -> list[int]:
-        """The records that it forgot (`forget`), or that were forgotten earlier (`before`)."""
+        """Return the records that it forgot (`forget`), or that were forgotten earlier (`before`)."""
 
 
 @dataclass(frozen=True, kw_only=True)

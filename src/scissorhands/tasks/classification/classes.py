@@ -55,12 +55,12 @@ def require_agreement(id2label: Any, label2id: Any, path: Path) -> None:
 
 
 def named(classes: Sequence[str]) -> bool:
-    """Whether the classes have names, and not only numbers."""
+    """Return whether the classes have names, and not only numbers."""
     return any(not _UNNAMED.fullmatch(name) for name in classes)
 
 
 def _number(name: str, data: Sequence[str], model: Sequence[str]) -> int:
-    """The number of the model's class of that name, or of which that name is one, separated by commas."""
+    """Find the number of the model's class of that name, or with that name among its comma-separated ones."""
     same = [i for i, other in enumerate(model) if _plain(other) == _plain(name)]
     same = same or [i for i, other in enumerate(model) if _plain(name) in map(_plain, other.split(","))]
     if len(same) != 1:
@@ -70,7 +70,7 @@ def _number(name: str, data: Sequence[str], model: Sequence[str]) -> int:
 
 
 def _plain(name: str) -> str:
-    """A name without what makes no difference.
+    """Normalize a name: drop what makes no difference.
 
     >>> _plain("Golden_Retriever "), _plain("golden retriever")
     ('golden retriever', 'golden retriever')
@@ -79,7 +79,7 @@ def _plain(name: str) -> str:
 
 
 def _parsed(given: str, data: Sequence[str], model: Sequence[str]) -> dict[str, int]:
-    """The pairs of `data class=model class`; the model's class by its name or number."""
+    """Parse the pairs of `data class=model class`; the model's class by its name or number."""
     found: dict[str, int] = {}
     if not model:
         raise SettingError("--labels: the model does not say what its classes are called, so leave --labels out.")

@@ -22,7 +22,7 @@ _COLOURS = torch.tensor([[0, 0, 4], [87, 16, 110], [188, 55, 84], [249, 142, 9],
 
 
 def looked_at(model: nn.Module, inputs: Tensor, labels: Tensor) -> Tensor:
-    """Where the model looks for the label: one map from 0 to 1 per input, of the input's height and width.
+    """Compute where the model looks for the label: one map from 0 to 1 per input, of the input's height and width.
 
     Each map is divided by its own maximum, so maps say where and not how much. A map of zeros says that nowhere in
     the input speaks for the label.
@@ -40,7 +40,7 @@ def looked_at(model: nn.Module, inputs: Tensor, labels: Tensor) -> Tensor:
 
 @torch.no_grad()
 def _last_convolution(model: nn.Module, inputs: Tensor) -> nn.Conv2d:
-    """The convolution that is called last, of those whose output has places to tell apart.
+    """Find the last convolution that is called, of those whose output has more than one place.
 
     One that only cuts the image into patches does not count: a transformer begins with it, and looks later.
     """
@@ -72,7 +72,7 @@ def _cuts_patches(convolution: nn.Conv2d) -> bool:
 
 
 def sheet(inputs: Tensor, before: Tensor, after: Tensor) -> Image.Image:
-    """The examples as rows of one picture: the image, where the model looked before, and where it looks after."""
+    """Draw the examples as rows of one picture: the image, where the model looked before, and where it looks after."""
     if inputs.dim() != 4 or inputs.shape[1] not in (1, 3):
         shape = "×".join(map(str, inputs.shape[1:]))
         raise DataError(f"a picture needs images with 1 or 3 channels, and these inputs are of shape {shape}.")
@@ -86,12 +86,12 @@ def sheet(inputs: Tensor, before: Tensor, after: Tensor) -> Image.Image:
 
 
 def _overlay(images: Tensor, maps: Tensor) -> Tensor:
-    """The maps in color over the images in gray."""
+    """Draw the maps in color over the images in gray."""
     return 0.3 * images.mean(dim=1, keepdim=True) + 0.7 * _colored(maps.cpu().float())
 
 
 def _colored(maps: Tensor) -> Tensor:
-    """Maps from 0 to 1 as colors, batch × 3 × height × width.
+    """Turn maps from 0 to 1 into colors, batch × 3 × height × width.
 
     >>> (_colored(torch.tensor([[[0.0, 0.5, 1.0]]])) * 255).round().int().squeeze().T.tolist()
     [[0, 0, 4], [188, 55, 84], [252, 255, 164]]
@@ -103,7 +103,7 @@ def _colored(maps: Tensor) -> Tensor:
 
 
 def pictures(before: nn.Module, after: nn.Module, parts: Mapping[str, Part], count: int = 6) -> dict[str, Image.Image]:
-    """One sheet per part of the data: up to `count` of its examples, evenly spaced, each with its own label."""
+    """Draw one sheet per part of the data: up to `count` of its examples, evenly spaced, each with its own label."""
     return {name: _picture(before, after, part, count) for name, part in parts.items() if len(part)}
 
 

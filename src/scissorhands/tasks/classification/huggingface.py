@@ -42,7 +42,7 @@ class HuggingFaceClassifier(nn.Module):
         self.normalize = Normalize(*_normalizing(preprocessing, self.channels))
 
     def forward(self, images: Tensor) -> Tensor:
-        """One score per class."""
+        """Return one score per class."""
         images = unit(images, self.normalize.mean.dtype).expand(-1, self.channels, -1, -1)
         size = self._resized(images.shape[-2], images.shape[-1])
         if size != tuple(images.shape[-2:]):
@@ -53,7 +53,7 @@ class HuggingFaceClassifier(nn.Module):
         return logits
 
     def _resized(self, height: int, width: int) -> tuple[int, int]:
-        """The size to resize to: as it is, to both sides, or so that the shorter side fits."""
+        """Return the size to resize to: as it is, to both sides, or so that the shorter side fits."""
         if self.size is None:
             return height, width
         if isinstance(self.size, tuple):
@@ -83,7 +83,7 @@ _LARGEST = 1 << 14  # pixels of a side to resize to
 def _resizing(
     preprocessing: dict[str, Any], image_size: Any
 ) -> tuple[int | tuple[int, int] | None, tuple[int, int] | None, str]:
-    """To what size images are resized (both sides, or the shorter one), to what they are cut, and how."""
+    """Return the size to resize images to (both sides, or the shorter one), the size to crop to, and how."""
     size = preprocessing.get("size") if _switch(preprocessing, "do_resize", True) else None
     crop = preprocessing.get("crop_size") if _switch(preprocessing, "do_center_crop", False) else None
     resample = preprocessing.get("resample", 2)
@@ -129,7 +129,7 @@ def _number(name: str, value: Any, least: float = 0.0) -> float:
 
 
 def _center(images: Tensor, height: int, width: int) -> Tensor:
-    """The middle of the images, with zeros around those that are smaller."""
+    """Crop the middle of the images, with zeros around those that are smaller."""
     missing = max(0, height - images.shape[-2]), max(0, width - images.shape[-1])
     images = F.pad(images, (missing[1] // 2, -(-missing[1] // 2), missing[0] // 2, -(-missing[0] // 2)))
     top, left = (images.shape[-2] - height) // 2, (images.shape[-1] - width) // 2
@@ -137,7 +137,7 @@ def _center(images: Tensor, height: int, width: int) -> Tensor:
 
 
 def _normalizing(preprocessing: dict[str, Any], channels: int) -> tuple[list[float], list[float]]:
-    """Mean and deviation for images from 0 to 1, whatever range the folder's own numbers are for."""
+    """Return mean and deviation for images from 0 to 1, whatever range the folder's own numbers are for."""
     scale = 1.0
     if _switch(preprocessing, "do_rescale", True):
         scale = _number("rescale_factor", preprocessing.get("rescale_factor", 1 / 255))
@@ -159,7 +159,7 @@ def _per_channel(preprocessing: dict[str, Any], name: str, default: list[float],
 
 
 def hush() -> None:
-    """Keeps the Hugging Face libraries from printing."""
+    """Keep the Hugging Face libraries from printing."""
     from transformers.utils import logging
 
     logging.set_verbosity(logging.CRITICAL)
@@ -184,7 +184,7 @@ def on_hub(name: str) -> tuple[str, str | None] | None:
 
 
 def located(name: str) -> tuple[Path, str]:
-    """The folder of a classifier that is here or on the hub, and its name: on the hub, that of the very commit."""
+    """Find the folder of a classifier, here or on the hub, and its name: on the hub, with the commit."""
     found = on_hub(name)
     if found is None:
         return Path(name), name
@@ -200,7 +200,7 @@ def located(name: str) -> tuple[Path, str]:
 
 
 def load(name: str, classes: int | None = None) -> HuggingFaceClassifier:
-    """The classifier in a folder or on the hub, with its weights.
+    """Load the classifier in a folder or on the hub, with its weights.
 
     With `classes` it is to be trained on: a head of another size is replaced. Without, every weight must fit.
     """
@@ -237,9 +237,7 @@ def _unloadable(name: str, error: Exception) -> ModelError:
 
 
 def opened(folder: Path, device: torch.device) -> HuggingFaceClassifier:
-    """The classifier in a folder, on a device. Of many processes each reads its part, where the names in the files are
-    those in the model; where `transformers` renames them, each reads all of it first.
-    """
+    """Load the classifier in a folder; of many processes each reads its part, or all if `transformers` renames it."""
     if world_size() == 1:
         return load(str(folder)).to(device)
     from transformers import AutoConfig, AutoModelForImageClassification
@@ -265,7 +263,7 @@ def opened(folder: Path, device: torch.device) -> HuggingFaceClassifier:
 
 
 def save(classifier: HuggingFaceClassifier, folder: Path) -> None:
-    """Writes the folder that `from_pretrained` reads."""
+    """Write the folder that `from_pretrained` reads."""
     try:
         if is_sharded(classifier):
             on_rank_0(lambda: classifier.model.config.save_pretrained(folder))
@@ -281,7 +279,7 @@ def save(classifier: HuggingFaceClassifier, folder: Path) -> None:
 
 
 def _require_whole(name: str, info: dict[str, Any]) -> None:
-    """Loading is strict: a weight that is missing would be random, and one too many is a sign of another model."""
+    """Refuse missing weights, which would be random, and unexpected ones, which are a sign of another model."""
     for what in ("missing_keys", "unexpected_keys", "mismatched_keys"):
         if keys := sorted(str(key) for key in info.get(what, ())):
             raise ModelError(
@@ -290,7 +288,7 @@ def _require_whole(name: str, info: dict[str, Any]) -> None:
 
 
 def _preprocessing(folder: Path) -> dict[str, Any]:
-    """What is to be done with images before the model sees them; nothing where the folder has no file about it."""
+    """Read how images are preprocessed; empty if the folder has no file about it."""
     about, own = folder / "processor_config.json", folder / "preprocessor_config.json"
     nested = read_config(about).get("image_processor") if os.path.lexists(about) else None
     if nested is None:

@@ -39,7 +39,7 @@ class Blueprint:
     classes: tuple[str, ...] = ()
 
     def build(self) -> nn.Module:
-        """The model with fresh weights."""
+        """Build the model with fresh weights."""
         factory = NETWORKS[self.name] if self.name in NETWORKS else named_object(self.name)
         if self.name in NETWORKS and any(type(x) is not int or not 1 <= x <= _MOST for x in self.arguments.values()):
             wrong = given(dict(self.arguments))
@@ -58,7 +58,7 @@ class Blueprint:
         return model
 
     def _require_room(self) -> None:
-        """Refuses a network of ours whose weights alone would not fit into this machine's memory."""
+        """Refuse a network of ours whose weights alone would not fit into this machine's memory."""
         with torch.device("meta"):
             needed = sum(weight.nbytes for weight in NETWORKS[self.name](**self.arguments).parameters())
         memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
@@ -68,7 +68,7 @@ class Blueprint:
 
 
 def create(name: str, records: Records, arguments: Mapping[str, Any]) -> tuple[nn.Module, Blueprint]:
-    """A model to be trained on the records: fresh, or pretrained where the name is a Hugging Face classifier's."""
+    """Create a model to train on the records: fresh, or pretrained if the name is a Hugging Face classifier's."""
     classes = len(records.classes)
     if ":" in name:
         blueprint = Blueprint(name, arguments, records.classes)
@@ -94,7 +94,7 @@ def create(name: str, records: Records, arguments: Mapping[str, Any]) -> tuple[n
 
 
 def load(folder: str | Path, factory: str | None = None, device: torch.device = _CPU) -> tuple[nn.Module, Blueprint]:
-    """The model in a folder, or a Hugging Face classifier by name, on a device; each of many processes reads its part.
+    """Load the model in a folder, or a Hugging Face classifier by name; each of many processes reads its part.
 
     A folder whose model is built by someone's code is loaded only if that code is named as `factory`: a file that one
     was sent must not decide what runs.
@@ -128,7 +128,7 @@ def load(folder: str | Path, factory: str | None = None, device: torch.device = 
 
 
 def save(model: nn.Module, blueprint: Blueprint, folder: Path) -> None:
-    """Writes the model in the format it came in."""
+    """Write the model in the format it came in."""
     on_rank_0(lambda: folder.mkdir(parents=True))
     if isinstance(model, huggingface.HuggingFaceClassifier):
         huggingface.save(model, folder)
@@ -139,7 +139,7 @@ def save(model: nn.Module, blueprint: Blueprint, folder: Path) -> None:
 
 
 def fingerprint(model: nn.Module) -> str:
-    """A hash of the weights."""
+    """Compute a hash of the weights."""
     digest = hashlib.sha256()
     for name, value in model.state_dict().items():
         digest.update(f"{name} {value.dtype} {tuple(value.shape)}".encode())
@@ -170,7 +170,7 @@ def _blueprint(folder: Path, config: dict[str, Any], factory: str | None) -> Blu
 
 
 def _class_names(classifier: huggingface.HuggingFaceClassifier, folder: Path) -> tuple[str, ...]:
-    """What a Hugging Face classifier calls its outputs, in their order."""
+    """Return the names of a Hugging Face classifier's outputs, in their order."""
     stored = _config(folder)
     require_agreement(stored.get("id2label"), stored.get("label2id"), folder / "config.json")
     known = classifier.model.config.id2label
@@ -178,14 +178,14 @@ def _class_names(classifier: huggingface.HuggingFaceClassifier, folder: Path) ->
 
 
 def _name_classes(classifier: huggingface.HuggingFaceClassifier, classes: Sequence[str]) -> None:
-    """Writes the names of the data's classes into the configuration of a classifier that is trained on them."""
+    """Write the names of the data's classes into the configuration of a classifier that is trained on them."""
     config = classifier.model.config
     config.id2label = dict(enumerate(classes))
     config.label2id = {name: number for number, name in enumerate(classes)}
 
 
 def _refuse_pickles(folder: Path) -> None:
-    """Explains what is wrong where weights are missing, or are a pickle under whatever name."""
+    """Refuse weights that are missing, or are a pickle under whatever name."""
     weights = folder / WEIGHTS
     if not weights.exists() and not any(folder.glob("*.safetensors")):
         pickles = sorted(p.name for p in folder.iterdir() if p.suffix in _PICKLES)

@@ -19,18 +19,18 @@ class Normalize(nn.Module):
         self.register_buffer("std", torch.tensor(std)[:, None, None])
 
     def measure(self, images: Tensor) -> None:
-        """Takes mean and deviation of each channel from these images, in place."""
+        """Take mean and deviation of each channel from these images, in place."""
         flat = unit(images, torch.float64).transpose(0, 1).flatten(1)
         self.mean.copy_(flat.mean(1)[:, None, None])
         self.std.copy_(flat.std(1).clamp_min(1e-3)[:, None, None])
 
     def forward(self, images: Tensor) -> Tensor:
-        """The images with mean 0 and deviation 1."""
+        """Normalize the images to mean 0 and deviation 1."""
         return (unit(images, self.mean.dtype) - self.mean) / self.std
 
 
 def unit(images: Tensor, dtype: torch.dtype) -> Tensor:
-    """Images from 0 to 1, whether they come as bytes or as floats."""
+    """Convert images, bytes or floats, to floats from 0 to 1."""
     return images.to(dtype) / 255 if images.dtype == torch.uint8 else images.to(dtype)
 
 
@@ -49,7 +49,7 @@ class Block(nn.Module):
             self.shortcut = nn.Sequential(convolution, nn.BatchNorm2d(outside))
 
     def forward(self, x: Tensor) -> Tensor:
-        """The block's output."""
+        """Return the block's output."""
         y = F.relu(self.bn1(self.conv1(x)))
         return F.relu(self.bn2(self.conv2(y)) + self.shortcut(x))
 
@@ -69,7 +69,7 @@ class ResNet(nn.Module):
         self.fc = nn.Linear(8 * width, classes)
 
     def forward(self, images: Tensor) -> Tensor:
-        """One score per class."""
+        """Return one score per class."""
         images = self.normalize(images).contiguous(memory_format=torch.channels_last)  # a fifth faster, on any device
         x = F.relu(self.bn1(self.conv1(images)))
         x = self.layer4(self.layer3(self.layer2(self.layer1(x))))
@@ -93,7 +93,7 @@ class SmallNet(nn.Module):
         self.fc2 = nn.Linear(4 * width, classes)
 
     def forward(self, images: Tensor) -> Tensor:
-        """One score per class."""
+        """Return one score per class."""
         x = F.relu(self.conv2(F.relu(self.conv1(self.normalize(images)))))
         x = F.adaptive_avg_pool2d(x, 4).flatten(1)
         out: Tensor = self.fc2(F.relu(self.fc1(x)))
@@ -101,17 +101,17 @@ class SmallNet(nn.Module):
 
 
 def resnet18(classes: int, channels: int, width: int = 64) -> ResNet:
-    """18 layers, as in the paper."""
+    """Build a ResNet of 18 layers, as in the paper."""
     return ResNet([2, 2, 2, 2], classes, channels, width)
 
 
 def resnet34(classes: int, channels: int, width: int = 64) -> ResNet:
-    """34 layers."""
+    """Build a ResNet of 34 layers."""
     return ResNet([3, 4, 6, 3], classes, channels, width)
 
 
 def small(classes: int, channels: int, width: int = 16) -> SmallNet:
-    """The small network for digits."""
+    """Build the small network for digits."""
     return SmallNet(classes, channels, width)
 
 

@@ -55,11 +55,11 @@ class Denoising:
         return torch.where(moved, -errors, errors).mean()
 
     def _towards(self, prompt: int, wrong: int) -> Tensor:
-        """The text that a prompt is to be taken for: the wrong one, or else its anchor."""
+        """Return the text that a prompt is to be taken for: the wrong one, or else its anchor."""
         return self.prompts[wrong] if wrong >= 0 else self.anchors.get(prompt, self.nothing[0])
 
     def drawn(self, batch: Batch) -> tuple[Tensor, Tensor]:
-        """Noise and times for the records of this process: those that they would get if one process had all."""
+        """Draw noise and times for the records of this process: those that they would get if one process had all."""
         latents = batch.inputs
         own = own_share(batch.total)
         draw = generator(int(broadcast(torch.randint(2**62, ()))), "noise")
@@ -70,18 +70,18 @@ class Denoising:
         return noise.to(latents.dtype), times
 
     def stepper(self, steps: int) -> Any:
-        """A scheduler that draws in so many steps, without random numbers of its own."""
+        """Return a scheduler that draws in so many steps, without random numbers of its own."""
         scheduler = imported("diffusers", "diffusion").DDIMScheduler.from_config(self.scheduler.config)
         scheduler.set_timesteps(steps)
         return scheduler
 
     def _mixed(self, signal: Tensor, noise: Tensor, times: Tensor) -> Tensor:
-        """√α of the signal and √(1 − α) of the noise, where α is how much of an image is left at a time."""
+        """Mix √α of the signal and √(1 − α) of the noise, where α is how much of an image is left at a time."""
         left: Tensor = self.scheduler.alphas_cumprod.to(signal)[times][:, None, None, None]
         return left.sqrt() * signal + (1 - left).sqrt() * noise
 
     def _wanted(self, latents: Tensor, noise: Tensor, times: Tensor) -> Tensor:
-        """What the U-Net should say, in the terms that it was trained in."""
+        """Return what the U-Net should predict, in the terms that it was trained in."""
         kind = self.scheduler.config.prediction_type
         if kind == "epsilon":
             return noise
@@ -98,13 +98,13 @@ class Latents(Stored):
         self.others, self.prompts = others, prompts
 
     def wrong_labels(self, ids: Tensor, draw: torch.Generator) -> Tensor:
-        """For each of these records its own prompt, to be taken for another."""
+        """Return for each of these records its own prompt, to be taken for another."""
         chosen = self.others[torch.randint(len(self.others), (len(ids),), generator=draw)]
         return mistaken(self.labels[ids], chosen, self.prompts)
 
 
 def mistaken(prompts: Tensor, others: Tensor, count: int) -> Tensor:
-    """The labels that stand for one prompt taken for another, out of so many prompts.
+    """Return the labels that stand for one prompt taken for another, out of so many prompts.
 
     >>> mistaken(torch.tensor([0, 2]), torch.tensor([1, 0]), 3)
     tensor([6, 5])
@@ -113,13 +113,13 @@ def mistaken(prompts: Tensor, others: Tensor, count: int) -> Tensor:
 
 
 def predicted(model: nn.Module, noisy: Tensor, times: Tensor, text: Tensor) -> Tensor:
-    """What the U-Net says is in the noisy latents."""
+    """Return what the U-Net predicts from the noisy latents."""
     found: Tensor = model(noisy, times, encoder_hidden_states=text, return_dict=False)[0]
     return found
 
 
 def of(problem: Problem) -> Denoising:
-    """The denoising error of a problem, for a method that works on diffusion models only."""
+    """Return the denoising error of a problem; refuse one that is not about a diffusion model."""
     loss = getattr(problem.loss, "loss", problem.loss)
     if not isinstance(loss, Denoising):
         raise SettingError("this method erases concepts from a diffusion pipeline; the model here is a classifier.")

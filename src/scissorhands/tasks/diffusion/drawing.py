@@ -37,7 +37,7 @@ class Drawing(Settings):
 
 
 def drawn(pipeline: Any, prompts: Sequence[Prompt], how: Drawing) -> Iterator[Tensor]:
-    """The images, 8-bit, in batches of one guidance; each depends on its prompt, seed and guidance alone."""
+    """Draw the images, 8-bit, in batches of one guidance; each depends on its prompt, seed and guidance alone."""
     most = int(pipeline.scheduler.config.num_train_timesteps)
     if how.steps > most:
         raise SettingError(f"'steps' is {how.steps}, and the pipeline knows {most} steps.")
@@ -57,7 +57,7 @@ def drawn(pipeline: Any, prompts: Sequence[Prompt], how: Drawing) -> Iterator[Te
 
 
 def several(prompts: Sequence[str], per_prompt: int, seed: int, number: int = 0) -> dict[str, Prompt]:
-    """Some images of each prompt, of seeds that count up, by the names of their files, which count from a number."""
+    """List several images of each prompt, with seeds that count up, by file name; the names count from a number."""
     return {
         f"{p:03}-{i:05}.png": Prompt(prompt, p, seed + i)
         for p, prompt in enumerate(prompts, start=number)
@@ -66,7 +66,7 @@ def several(prompts: Sequence[str], per_prompt: int, seed: int, number: int = 0)
 
 
 def each(prompts: Sequence[Prompt], seed: int) -> dict[str, Prompt]:
-    """One image of each prompt, by the names of their files; one that names no seed gets this one."""
+    """List one image of each prompt, by file name; a prompt without a seed gets this one."""
     return {
         f"{number:06}.png": prompt if prompt.seed is not None else replace(prompt, seed=seed)
         for number, prompt in enumerate(prompts)
@@ -74,14 +74,14 @@ def each(prompts: Sequence[Prompt], seed: int) -> dict[str, Prompt]:
 
 
 def key(pipeline: Any, wanted: Mapping[str, Prompt], how: Drawing) -> str:
-    """A name for what would be drawn, the same for the same images."""
+    """Return a name for what would be drawn, the same for the same images."""
     named = {name: vars(prompt) for name, prompt in wanted.items()}
     about = json.dumps([pipelines.weights(pipeline), named, how.to_dict()])
     return hashlib.sha256(about.encode()).hexdigest()[:32]
 
 
 def sample(pipeline: Any, wanted: Mapping[str, Prompt], how: Drawing, folder: Path, log: Log = ignore) -> None:
-    """Fills a folder with the images, and a list of them; what is there already is not drawn again."""
+    """Draw the images into a folder, and list them; what is there already is not drawn again."""
     on_rank_0(lambda: _require_same(folder, {"weights": pipelines.weights(pipeline), **how.to_dict()}, wanted))
     missing = sorted(
         ((name, prompt) for name, prompt in wanted.items() if not (folder / name).exists()),
@@ -99,7 +99,7 @@ def sample(pipeline: Any, wanted: Mapping[str, Prompt], how: Drawing, folder: Pa
 
 
 def _list(folder: Path, wanted: Mapping[str, Prompt], how: Drawing) -> None:
-    """Writes metadata.csv."""
+    """Write metadata.csv."""
     text = io.StringIO(newline="")
     table = csv.writer(text)
     table.writerow(["file_name", "prompt", "seed", "guidance"])
@@ -109,7 +109,7 @@ def _list(folder: Path, wanted: Mapping[str, Prompt], how: Drawing) -> None:
 
 
 def _require_same(folder: Path, how: dict[str, Any], wanted: Mapping[str, Prompt]) -> None:
-    """Refuses to mix images of one making with those of another, and writes down how these are made."""
+    """Refuse to mix images that were drawn differently, and write down how these are drawn."""
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:

@@ -61,7 +61,7 @@ class ErasedDiffusion(Method):
                 descent.step(descent.gradient(batch, partial(distance, denoising, time, target)))
 
     def _half_drawn(self, model: nn.Module, problem: Problem, denoising: Denoising, step: int) -> tuple[Batch, Tensor]:
-        """Latents on the way to an image of the concept, as the model draws it now, at a random time of the way."""
+        """Draw latents of the concept with the model as it is, up to a random time of the way."""
         draw = generator(problem.seed, "half drawn", step)
         prompts = problem.forget.labels.unique()
         chosen = prompts[torch.randint(len(prompts), (self.batch_size,), generator=draw)]
@@ -76,12 +76,12 @@ class ErasedDiffusion(Method):
         return replace(batch, inputs=latents), scheduler.timesteps[stop].to(latents.device)
 
     def _guided_away(self, model: nn.Module, denoising: Denoising, batch: Batch, time: Tensor) -> Tensor:
-        """What the original would say if it were guided away from the concept."""
+        """Return what the original would predict if it were guided away from the concept."""
         plain, asked = self._both(model, denoising, batch, time)
         return plain - self.strength * (asked - plain)
 
     def _both(self, model: nn.Module, denoising: Denoising, batch: Batch, time: Tensor) -> tuple[Tensor, Tensor]:
-        """What the model says without a prompt and with it."""
+        """Return what the model predicts without a prompt and with it."""
         latents = batch.inputs
         nothing = denoising.nothing.to(latents).expand(len(latents), -1, -1)
         text = torch.cat([nothing, denoising.prompts[batch.labels].to(latents)])
@@ -90,6 +90,6 @@ class ErasedDiffusion(Method):
 
 
 def distance(denoising: Denoising, time: Tensor, target: Tensor, model: nn.Module, batch: Batch) -> Tensor:
-    """The mean squared distance between what the model says for a prompt and the target."""
+    """Compute the mean squared distance between what the model predicts for a prompt and the target."""
     text = denoising.prompts[batch.labels].to(batch.inputs)
     return F.mse_loss(predicted(model, batch.inputs, time, text), target)

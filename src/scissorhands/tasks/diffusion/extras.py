@@ -7,7 +7,7 @@ from ...errors import MissingError
 
 
 def imported(module: str, extra: str) -> Any:
-    """The module, or one line that says how to install it.
+    """Import the module, or raise an error that says how to install it.
 
     >>> imported("torchmetrix", "diffusion")
     Traceback (most recent call last):

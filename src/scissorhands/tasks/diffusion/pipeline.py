@@ -24,12 +24,12 @@ _LIBRARIES = (None, "diffusers", "transformers", "stable_diffusion")  # any othe
 
 
 def is_pipeline(folder: str | Path) -> bool:
-    """Whether the folder is that of a diffusers pipeline."""
+    """Return whether the folder is that of a diffusers pipeline."""
     return (Path(folder) / INDEX).is_file()
 
 
 def load(folder: Path, device: torch.device) -> Any:
-    """The pipeline in a folder, on a device, as a diffusers StableDiffusionPipeline.
+    """Load the pipeline in a folder, on a device, as a diffusers StableDiffusionPipeline.
 
     Each part is loaded as what it has to be, not as what the folder says it is.
     """
@@ -72,7 +72,7 @@ def load(folder: Path, device: torch.device) -> Any:
 
 
 def _require_works(pipeline: Any, folder: Path) -> None:
-    """Draws and encodes a very small image, so that settings that make no sense show before the work."""
+    """Draw and encode a very small image, so that settings that make no sense show before the work."""
     if type(pipeline.unet.config.sample_size) is not int or pipeline.unet.config.sample_size < 1:
         raise ModelError(f"{folder} cannot draw: its U-Net has a sample_size of {pipeline.unet.config.sample_size!r}.")
     scheduler, side = copy.deepcopy(pipeline.scheduler), 8 * int(pipeline.vae_scale_factor)
@@ -90,13 +90,13 @@ def _require_works(pipeline: Any, folder: Path) -> None:
 
 
 def save(unet: nn.Module, source: Path, folder: Path) -> None:
-    """Writes the pipeline of a folder into another one, with this U-Net in place of its own; all else is copied."""
+    """Write the pipeline of a folder into another one, with this U-Net in place of its own; all else is copied."""
     on_rank_0(lambda: _copy(source, folder))
     save_weights(unet, folder / WEIGHTS)
 
 
 def _copy(source: Path, folder: Path) -> None:
-    """Copies what makes up the pipeline, but for the weights of its U-Net, whatever they are called."""
+    """Copy the files of the pipeline, but for the weights of its U-Net, whatever they are called."""
     index = require(source)
     shutil.copyfile(source / INDEX, folder / INDEX)
     for part in (name for name in (*_PARTS, *_OPTIONAL) if name in index and (source / name).is_dir()):
@@ -107,12 +107,12 @@ def _copy(source: Path, folder: Path) -> None:
 
 
 def size(pipeline: Any) -> int:
-    """The side of the images that the pipeline draws."""
+    """Return the side of the images that the pipeline draws."""
     return int(pipeline.unet.config.sample_size * pipeline.vae_scale_factor)
 
 
 def encoded_text(pipeline: Any, prompts: list[str]) -> Tensor:
-    """What the U-Net is told for each prompt."""
+    """Encode each prompt for the U-Net."""
     tokenizer, encoder = pipeline.tokenizer, pipeline.text_encoder
     tokens = tokenizer(prompts, padding="max_length", max_length=tokenizer.model_max_length, truncation=True)
     with torch.no_grad():
@@ -121,7 +121,7 @@ def encoded_text(pipeline: Any, prompts: list[str]) -> Tensor:
 
 
 def encoded_images(pipeline: Any, images: Tensor, batch_size: int = 32) -> Tensor:
-    """The latents of 8-bit images, as the U-Net knows them."""
+    """Encode 8-bit images as latents for the U-Net."""
     vae = pipeline.vae
     with torch.no_grad():
         found = [
@@ -132,12 +132,12 @@ def encoded_images(pipeline: Any, images: Tensor, batch_size: int = 32) -> Tenso
 
 
 def weights(pipeline: Any) -> str:
-    """A hash of all weights of the pipeline."""
+    """Compute a hash of all weights of the pipeline."""
     return "-".join(fingerprint(part) for part in (pipeline.unet, pipeline.vae, pipeline.text_encoder))
 
 
 def _scheduler(index: dict[str, Any], diffusers: Any) -> Any:
-    """The class of the scheduler, which must be one of diffusers."""
+    """Return the class of the scheduler, which must be one of diffusers."""
     name = index["scheduler"][1]
     kind = getattr(diffusers, name, None)
     if not isinstance(kind, type) or not issubclass(kind, diffusers.SchedulerMixin):
@@ -146,7 +146,7 @@ def _scheduler(index: dict[str, Any], diffusers: Any) -> Any:
 
 
 def _part(folder: Path, kind: Any) -> Any:
-    """A model of the pipeline, refused if its files lack one of its weights, which would be random."""
+    """Load a model of the pipeline; refuse it if its files lack a weight, which would be random."""
     ours = hasattr(kind, "load_config")  # diffusers' own; the text encoder is of transformers
     more: dict[str, Any] = {"dtype": torch.float32, "trust_remote_code": False}
     if ours:
@@ -172,12 +172,12 @@ def _part(folder: Path, kind: Any) -> Any:
 
 
 def _reason(error: Exception) -> str:
-    """The first line of what went wrong."""
+    """Return the first line of what went wrong."""
     return next(iter(str(error).strip().splitlines()), type(error).__name__)
 
 
 def require(folder: Path) -> dict[str, Any]:
-    """Refuses a folder that is not a whole StableDiffusionPipeline with safe weights, or returns its index."""
+    """Return the index of a folder; refuse one that is not a whole StableDiffusionPipeline with safe weights."""
     if not folder.is_dir():
         raise ModelError(f"there is no pipeline folder '{folder}'.")
     if not (folder / INDEX).exists():
@@ -200,7 +200,7 @@ def require(folder: Path) -> dict[str, Any]:
 
 
 def _require_part(folder: Path, name: str, named: Any) -> None:
-    """Refuses a part that a StableDiffusionPipeline has not, and one that is code, or leads elsewhere."""
+    """Refuse a part that a StableDiffusionPipeline does not have, that is code, or that leads elsewhere."""
     if name not in (*_PARTS, *_OPTIONAL):
         raise ModelError(f"{folder / INDEX} lists '{name}', which is no part of a StableDiffusionPipeline.")
     if not (isinstance(named, list) and len(named) == 2 and all(isinstance(one, str | None) for one in named)):

@@ -24,7 +24,7 @@ class Prompt:
 
 
 def prompts(path: str | Path) -> list[Prompt]:
-    """The prompts of a CSV file with a column `prompt`, in their order.
+    """Read the prompts of a CSV file with a column `prompt`, in their order.
 
     The columns `seed`, `evaluation_seed` or `sd_seed`, `guidance`, `evaluation_guidance` or `sd_guidance_scale` (as I2P
     has been published), and `case_number` are read where they are there, and others are passed over. Without
@@ -64,7 +64,7 @@ def _prompt(row: Mapping[str, str], number: int, place: str) -> Prompt:
 
 
 def _cell(row: Mapping[str, str], names: tuple[str, ...]) -> tuple[str, str]:
-    """The first of these columns that is there, and what its cell holds; an empty cell is like none.
+    """Return the first of these columns that is there, and what its cell holds; an empty cell is like none.
 
     >>> _cell({"prompt": "a cat", "evaluation_seed": " 7 "}, _SEED)
     ('evaluation_seed', '7')

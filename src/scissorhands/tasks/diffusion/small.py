@@ -37,7 +37,7 @@ _COST = "cost.json"
 
 
 def pictures() -> tuple[Stored, Stored]:
-    """The training and test records of `digits`, in color, of 16 × 16 pixels; a label is the number of a prompt."""
+    """Load the training and test records of `digits`, in color, 16 × 16 pixels; a label is the number of a prompt."""
     data = Source(name="digits").load()
     train, test = (_enlarged(*records.fetch(torch.arange(len(records)))) for records in (data.train, data.test))
     return train, test
@@ -49,7 +49,7 @@ def _enlarged(images: Tensor, labels: Tensor) -> Stored:
 
 
 def trained(seed: int, log: Log = ignore, plan: Plan | None = None) -> Any:
-    """A StableDiffusionPipeline that draws a digit for its prompt, trained from scratch."""
+    """Train a StableDiffusionPipeline from scratch to draw a digit for its prompt."""
     plan = plan or Plan()
     train, _ = pictures()
     with seeded(seed, "pipeline"):
@@ -61,7 +61,7 @@ def trained(seed: int, log: Log = ignore, plan: Plan | None = None) -> Any:
 
 
 def _fit_vae(pipeline: Any, train: Stored, plan: Plan, seed: int, log: Log) -> None:
-    """Trains the autoencoder, and notes by what its latents are to be multiplied to have deviation 1, in place."""
+    """Train the autoencoder, in place, and set the factor that gives its latents a deviation of 1."""
     vae = pipeline.vae
 
     def loss(networks: nn.Module, batch: Batch) -> Tensor:
@@ -76,7 +76,7 @@ def _fit_vae(pipeline: Any, train: Stored, plan: Plan, seed: int, log: Log) -> N
 
 
 def _fit_unet(pipeline: Any, latents: Stored, plan: Plan, seed: int, log: Log) -> None:
-    """Trains the U-Net and the text encoder to tell the noise in a latent, in place."""
+    """Train the U-Net and the text encoder to predict the noise in a latent, in place."""
     unet, text, words, scheduler = pipeline.unet, pipeline.text_encoder, pipeline.tokenizer, pipeline.scheduler
     ids = words([*PROMPTS, ""], padding="max_length", return_tensors="pt").input_ids
 
@@ -91,12 +91,12 @@ def _fit_unet(pipeline: Any, latents: Stored, plan: Plan, seed: int, log: Log) -
 
 
 def _times(count: int) -> Tensor:
-    """Random times that are spread evenly, which makes the loss of a batch less random."""
+    """Draw random times that are spread evenly, which makes the loss of a batch less random."""
     return ((torch.rand(()) + torch.arange(count) / count) % 1 * TIMES).long().clamp_max(TIMES - 1)
 
 
 def _latents(pipeline: Any, records: Stored) -> Stored:
-    """What the autoencoder makes of the images, as the U-Net sees it."""
+    """Encode the images with the autoencoder, as the U-Net sees them."""
     vae = pipeline.vae
     with torch.no_grad():
         found = vae.encode(_signed(records.inputs)).latent_dist.mean * vae.config.scaling_factor
@@ -104,7 +104,7 @@ def _latents(pipeline: Any, records: Stored) -> Stored:
 
 
 def _signed(images: Tensor) -> Tensor:
-    """Images from -1 to 1, as the autoencoder has them."""
+    """Convert images to floats from -1 to 1, for the autoencoder."""
     return unit(images, torch.float32) * 2 - 1
 
 
@@ -133,7 +133,7 @@ def _fit(
 
 
 def original(seed: int, log: Log = ignore, folder: Path | None = None, plan: Plan | None = None) -> Path:
-    """The folder of the trained pipeline, which is trained once and kept in `folder`, by default the cache."""
+    """Return the folder of the pipeline, which is trained once and kept in `folder`, by default the cache."""
     plan = plan or Plan()
     place = (folder or files.cache("diffusion")) / f"digits-{_key(seed, plan)}"
     if place.exists():
@@ -155,14 +155,14 @@ def original(seed: int, log: Log = ignore, folder: Path | None = None, plan: Pla
 
 
 def seconds(folder: Path) -> float:
-    """How long the pipeline in a folder of ours took to train."""
+    """Return how many seconds the pipeline in a folder of ours took to train."""
     found = read_json(folder / _COST, dict)
     require_kinds(folder / _COST, found, {"seconds": int | float})
     return float(found["seconds"])
 
 
 def _key(seed: int, plan: Plan) -> str:
-    """A hash of the seed, the plan, the packages, the pictures and the code here."""
+    """Compute a hash of the seed, the plan, the packages, the pictures and the code here."""
     versions = [imported(name, "diffusion").__version__ for name in ("torch", "diffusers", "transformers")]
     digest = hashlib.sha256(json.dumps([seed, asdict(plan), versions]).encode())
     digest.update(pictures()[0].fingerprint.encode())
@@ -171,7 +171,7 @@ def _key(seed: int, plan: Plan) -> str:
 
 
 def judge(log: Log = ignore) -> nn.Module:
-    """A classifier of the pictures, which says what digit a picture shows; trained once and kept in the cache."""
+    """Return a classifier of the pictures by their digit; it is trained once and kept in the cache."""
     train, _ = pictures()
     with seeded(0, "judge"):
         network, _ = create("small", train, {"width": 32})

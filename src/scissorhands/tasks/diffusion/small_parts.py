@@ -33,7 +33,7 @@ class Plan:
 
 
 def tokenizer() -> Any:
-    """A CLIP tokenizer that has every word of the prompts as one token, and spells all others letter by letter."""
+    """Build a CLIP tokenizer with one token per word of the prompts; it spells all other words by letter."""
     from tokenizers.pre_tokenizers import ByteLevel
     from transformers import CLIPTokenizer
 
@@ -48,7 +48,7 @@ def tokenizer() -> Any:
 
 
 def _merges(word: str) -> list[tuple[str, str]]:
-    """The steps that put a word together from its letters, from left to right.
+    """Return the steps that put a word together from its letters, from left to right.
 
     >>> _merges("one")
     [('o', 'n'), ('on', 'e</w>')]
@@ -58,7 +58,7 @@ def _merges(word: str) -> list[tuple[str, str]]:
 
 
 def untrained(plan: Plan) -> Any:
-    """The pipeline with fresh weights."""
+    """Build the pipeline with fresh weights."""
     diffusers, words = _diffusers(), tokenizer()
     return diffusers.StableDiffusionPipeline(
         vae=_vae(plan),
@@ -81,7 +81,7 @@ def untrained(plan: Plan) -> Any:
 
 
 def _diffusers() -> Any:
-    """The package, kept from printing."""
+    """Import the package, and keep it from printing."""
     hush()
     logging = imported("diffusers.utils.logging", "diffusion")
     logging.set_verbosity_error()
