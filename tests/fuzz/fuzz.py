@@ -362,7 +362,7 @@ def summary(outcomes: Sequence[Outcome], seed: int, seconds: float = SECONDS) ->
         codes = Counter(str(outcome.code) if not failures(outcome) else "failed" for outcome in own)
         families[name] = {"cases": len(own), "ended": dict(sorted(codes.items()))}
     return {
-        "command": f"python tests/fuzz/fuzz.py --cases {len(outcomes)} --seed {seed}",
+        "command": f"python -m fuzz.fuzz --cases {len(outcomes)} --seed {seed}",
         "cases": len(outcomes),
         "failed": sum(bool(failures(outcome)) for outcome in outcomes),
         "limits": {"seconds": seconds, "gibibytes": GIBIBYTES},
