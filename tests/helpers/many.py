@@ -188,7 +188,7 @@ def _cases() -> dict[str, Case]:
     found["scissorhands on convnet"] = Case("convnet", _quick("scissorhands"))
     found["finetune on convnet"] = Case("convnet", _quick("finetune"))
     variants: dict[str, dict[str, Any]] = {
-        "guarded by the epoch": {"guard": "epoch"},
+        "as published": {"reading": "published", "parameters": "1.*, 5.*", "every": 2},
         "without projection": {"project": False},
         "that trims a pattern": {"parameters": "5.*, 1.weight", "trim": 0.2},
         "on a share of the forget data": {"sample": 0.5},

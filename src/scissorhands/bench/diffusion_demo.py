@@ -35,7 +35,7 @@ METHODS: dict[str, dict[str, Any]] = {
         "trim": 0.1,
         "balance": 0.003,
         "lr": 2e-3,
-        "bounded": False,
+        "reading": "paper",
         "project": [True, False],
         **_THREE,
         **_ACROSS,
