@@ -44,6 +44,7 @@ GRIDS: dict[str, dict[str, tuple[Any, ...]]] = {
     "salun": {
         "lr": (1e-3, 2e-3, 3e-3),
         "order": ("sequential",),
+        "labels": ("fixed",),
         "batch_size": (16,),
         "parameters": ("*attn2*", "*"),
     },

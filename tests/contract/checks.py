@@ -39,9 +39,12 @@ OTHER: Settings = {
     "gamma": 0.01,
     "salient": 0.1,
     "order": "sequential",
+    "labels": "fixed",
+    "nearest": "argmax",
     "fgsm": 20.0,
     "alpha": 2.0,
-    "damping": 0.1,
+    "curvature": "woodfisher",
+    "damping": 0.5,
     "samples": 5,
     "iterations": 1,
 }

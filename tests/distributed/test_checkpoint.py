@@ -110,6 +110,7 @@ def quick(kind: type[sh.Method], **changes: Any) -> sh.Method:
 EVERY: dict[str, sh.Method] = {name: quick(kind) for name, kind in METHODS.items()} | {
     "scissorhands as published": quick(METHODS["scissorhands"], reading="published"),
     "scissorhands without projection": quick(METHODS["scissorhands"], project=False),
+    "influence by woodfisher": quick(METHODS["influence"], curvature="woodfisher"),
     "salun in sequence": quick(METHODS["salun"], order="sequential"),
     "a method of two loops": Twice(),
 }

@@ -195,6 +195,7 @@ def _cases() -> dict[str, Case]:
     }
     for label, settings in variants.items():
         found[f"scissorhands {label}"] = Case("convnet", _quick("scissorhands", **settings))
+    found["influence by woodfisher"] = Case("convnet", _quick("influence", curvature="woodfisher"))
     found["salun one after the other"] = Case("convnet", _quick("salun", order="sequential"))
     found["scissorhands on resnet"] = Case("resnet", _quick("scissorhands", epochs=1, batch_size=14), "augmented")
     found["retrain on resnet"] = Case("resnet", _quick("retrain", epochs=1, batch_size=14), "augmented")

@@ -40,7 +40,7 @@ METHODS: dict[str, dict[str, Any]] = {
         **_THREE,
         **_ACROSS,
     },
-    "salun": {"lr": 3e-3, "order": "sequential", "batch_size": 16, **_THREE, **_ACROSS},
+    "salun": {"lr": 3e-3, "order": "sequential", "labels": "fixed", "batch_size": 16, **_THREE, **_ACROSS},
     "esd": {"lr": 1e-4, "steps": 50, "batch_size": 16, "inference": 20},
     "finetune": {"lr": 2e-3, "batch_size": 64, **_THREE, **_ACROSS},
     "ascent": {"lr": 3e-3, "batch_size": 64, **_THREE, **_ACROSS},

@@ -1,6 +1,6 @@
 """All that a method is written with, in one place; `scissorhands.methods` has the same names for methods elsewhere."""
 
-from ..data.labels import random_labels
+from ..data.labels import random_labels, relabeled_parts
 from ..data.problem import Log, Loss, Problem, ignore, on_device
 from ..data.records import Part
 from ..distributed import Batch, add_
@@ -76,6 +76,7 @@ __all__ = [
     "positive_share",
     "random_labels",
     "reinitialize",
+    "relabeled_parts",
     "reset",
     "restart",
     "select",
