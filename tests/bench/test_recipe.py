@@ -88,7 +88,7 @@ def test_recipes_carry_the_published_settings(name: str) -> None:
     settings = {entry.name: entry.method.to_dict() for entry in recipe.entries}
     ours = settings["scissorhands"]
     assert (ours["lr"], ours["trim"], ours["balance"]) == PUBLISHED[name]
-    assert not ours["bounded"]
+    assert ours["reading"] == "published"
     assert tuple(settings) == PAPER
     faces = name.startswith("celeba")
     epochs = {"cifar10": 182, "cifar100": 160, "svhn": 50, "celebamask": 10}[name.split("-")[0]]

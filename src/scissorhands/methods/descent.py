@@ -65,9 +65,14 @@ class Descent:
         return self._loop.global_step
 
     @property
+    def step_in_epoch(self) -> int:
+        """The number of steps done in this epoch."""
+        return self._loop.step_in_epoch
+
+    @property
     def at_epoch_start(self) -> bool:
         """Whether the epoch is at its first step, which it is not where a run goes on in the middle of one."""
-        return self._loop.step_in_epoch == 0
+        return self.step_in_epoch == 0
 
     def epochs(self, planned: int, maximum: int | None = None) -> Iterator[int]:
         """Walk the epochs that are left of those planned, or of `maximum` if a method may go on for longer."""
