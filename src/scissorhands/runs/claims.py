@@ -12,7 +12,8 @@ from ..errors import ReadError, RunError
 from ..files import read_json, write_text
 
 ABOUT, TABLE, PAGE = "recipe.json", "table.json", "report.html"  # what a bench leaves beside its runs
-BENCH = (ABOUT, TABLE, PAGE, "seed-*", "original")  # all that the folder of a bench may hold
+CURVES = "curves.csv", "curves.svg"  # beside them, where a setting was swept
+BENCH = (ABOUT, TABLE, PAGE, *CURVES, "seed-*", "original")  # all that the folder of a bench may hold
 
 
 @contextmanager
