@@ -18,6 +18,7 @@ def methods_page() -> str:
     lines = ["# Methods", "", "Made by `python -m scissorhands.cli.docs docs` from the lines that define the settings."]
     for name, kind in methods().items():
         lines += ["", f"## `{name}`", "", summary(kind), f"*{kind.paper}.*", ""]
+        lines += [f"Needs {kind.needs}.", ""] if kind.needs else []
         lines += [f"Takes at most {kind.copies} times the model's size in memory, besides the model and the batch.", ""]
         lines += _settings(kind)
     return "\n".join(lines) + "\n"
