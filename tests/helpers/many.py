@@ -98,7 +98,7 @@ def _mixed() -> nn.Module:
     first, second = nn.Linear(8, 8), nn.Linear(8, 8)
     second.weight = first.weight
     narrow = [nn.Tanh(), nn.Linear(8, 1), nn.Tanh(), nn.Linear(1, 3)]
-    return nn.Sequential(*list(_frozen())[:-1], first, nn.Tanh(), second, *narrow)
+    return nn.Sequential(*list(_frozen().children())[:-1], first, nn.Tanh(), second, *narrow)
 
 
 class Scaled(nn.Module):
@@ -178,8 +178,7 @@ def _quick(name: str, **changes: Any) -> sh.Method:
     kind = METHODS[name]
     gentle = {"ascent": 0.01, "shrink": 0.02, "expand": 0.02}
     settings = {"epochs": 2, "lr": gentle.get(name, 0.05), "batch_size": 7, "samples": 4, "iterations": 2}
-    known = {name for name in settings if hasattr(kind(), name)}
-    return kind.make({**{key: value for key, value in settings.items() if key in known}, **changes})
+    return kind.make({key: value for key, value in {**settings, **changes}.items() if hasattr(kind(), key)})
 
 
 def _cases() -> dict[str, Case]:
@@ -245,6 +244,11 @@ class Outcome(NamedTuple):
 def carried_out(case: Case, given: sh.Problem | None = None) -> Outcome:
     """Does the work of a case, alone or as one of many processes."""
     work = given or PROBLEMS[case.problem]()
+    if "unseen" in case.method.needs and work.unseen is None:
+        unseen = stored(9, seed=2)
+        if work.augment:
+            unseen = Stored((unseen.inputs.clamp(0, 1) * 255).to(torch.uint8), unseen.labels)
+        work = replace(work, unseen=Part(unseen, torch.arange(9)))
     model = shard(build(case.model), torch.device("cpu"))
     if case.looked:
         predict(model, work.retain)
