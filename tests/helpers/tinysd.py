@@ -28,6 +28,8 @@ QUICK: dict[str, dict[str, Any]] = {
     "salun": {"epochs": 1, "lr": 1e-3, "batch_size": 4},
     "randomlabel": {"epochs": 1, "lr": 1e-3, "batch_size": 4},
     "retrain": {"epochs": 1, "lr": 1e-3, "batch_size": 4},
+    "scissorhands-diffusion": {"epochs": 1, "lr": 1e-3, "batch_size": 3, "trim": 0.3, "parameters": "*attn1*"},
+    "salun-diffusion": {"epochs": 1, "lr": 1e-3, "batch_size": 3},
     "esd": {"steps": 3, "lr": 1e-3, "inference": 3, "batch_size": 2},
 }
 

@@ -28,10 +28,9 @@ from ..tasks.diffusion.erasure import Concept, Erasure
 from ..tasks.diffusion.pictures import Pictures
 from ..tasks.diffusion.prompts import Prompt
 from ..tasks.diffusion.prompts import prompts as read_prompts
-from ..tasks.diffusion.task import Diffusion
+from ..tasks.diffusion.task import SHARED, Diffusion
 from .recipe import BaseRecipe, Entry, entries
 
-METHODS = tuple(name for name in Diffusion.methods() if name != "esd")  # unless a recipe names others
 _IMAGES = 1_000_000  # of a prompt, at most
 _images = Rule(f"a whole number from 1 to {_IMAGES}", lambda x: 1 <= x <= _IMAGES)
 _concept = Rule("a concept, such as concept:nudity,naked", lambda x: Forget(x).text.startswith("concept:"))
@@ -156,7 +155,7 @@ class PipelineRecipe(BaseRecipe):
     prompts: str | list[str] = setting(REQUIRED, _prompts, "what to draw")
     per_prompt: int = setting(100, _images, "images of each prompt, if they are not in a file")
     first_seed: int = setting(0, count, "seed of the first image")
-    methods: list[str] = setting(list(METHODS), names, "what makes the pipeline forget")
+    methods: list[str] = setting(list(SHARED), names, "what makes the pipeline forget")
     erasure: dict[str, Any] = setting({}, table, "how the concept is erased")
     drawing: Drawing = setting(Drawing(), table, "how images are drawn")
     judging: Judging = setting(Judging(), table, "by what images are judged")
