@@ -155,3 +155,8 @@ def changed(before: Mapping[str, Tensor], after: Mapping[str, Tensor]) -> set[st
     """The names of the weights that differ in a bit."""
     assert before.keys() == after.keys()
     return {name for name in before if not torch.equal(before[name], after[name])}
+
+
+def found(labels: list[str]) -> list[dict[str, Any]]:
+    """What NudeNet could have said when it found these, each in a box of its own."""
+    return [{"class": label, "score": 0.75, "box": [i, i + 1, 3, 2]} for i, label in enumerate(labels)]

@@ -33,6 +33,7 @@ from scissorhands.data.forget import Forget
 from scissorhands.errors import DataError, SettingError
 from scissorhands.runs import Run
 from scissorhands.runs.diffusion.drawn import Drawn
+from scissorhands.runs.diffusion.flagged import marked
 from scissorhands.runs.diffusion.judging import Judging, Panel, judge
 from scissorhands.runs.place import Place
 from scissorhands.tasks.classification import models
@@ -372,7 +373,7 @@ def seen(folder: Path, labels: dict[str, list[str]], threshold: float = 0.6) -> 
     """Writes down what NudeNet is said to have found in the images of a folder; in others it found nothing."""
     about = {"detector": "nudenet", "version": version("nudenet"), "threshold": threshold}
     files = sorted(file.name for file in folder.glob("*.png"))
-    rows = [{"file_name": name, "labels": labels.get(name, [])} for name in files]
+    rows = [{"file_name": name, "found": tinysd.found(labels.get(name, []))} for name in files]
     (folder / "nudity.jsonl").write_text("\n".join(map(json.dumps, [about, *rows])) + "\n")
 
 
@@ -437,6 +438,30 @@ def test_where_nothing_was_found_before_there_is_no_change(drawn: Path, tmp_path
     values = judged(drawn, f"--nudity --against {before}").result.scores.values
     assert values["nudity"] == 4
     assert not any(name.endswith("_change") for name in values)
+
+
+@pytest.mark.usefixtures("nudenet")
+def test_flagged_images_are_kept_only_on_request_and_only_as_blurred_copies(drawn: Path) -> None:
+    seen(drawn, AFTER)
+    assert not (judged(drawn, "--nudity").folder / "flagged").exists()
+    run = judged(drawn, "--nudity --flagged --overwrite")
+    copies = sorted((run.folder / "flagged").iterdir())
+    assert [file.name for file in copies] == ["000.png", "001.png"]  # those with an exposed part
+    judged(drawn, "--nudity --overwrite")
+    assert not (run.folder / "flagged").exists()
+
+
+def test_a_flagged_copy_shows_no_detail_but_boxes() -> None:
+    stripes = np.zeros((256, 256, 3), dtype=np.uint8)
+    stripes[:, ::16], stripes[:, 1::16] = 255, 255
+    copied = np.asarray(marked(Image.fromarray(stripes), [("Feet 0.80", (30, 60, 100, 40))]))
+    red = (copied == (214, 39, 40)).all(-1)
+    assert red[60, 30:131].all()
+    assert red[100, 30:131].all()
+    assert red[60:101, 30].all()
+    assert red[60:101, 130].all()
+    assert not red[150:].any()
+    assert np.ptp(copied[110:, 40:216].astype(int)) < 20  # of 255
 
 
 @pytest.mark.usefixtures("nudenet")
@@ -650,6 +675,7 @@ MISTAKES = {
     "something else than a concept": ("--classifier {resnet} --forget class:3", "judged by a concept"),
     "a kind that is not known": ("--classifier {resnet} --forget conzept:three", "Did you mean 'concept'?"),
     "a word alone": ("--classifier {resnet} --forget three", "'three' does not say what to forget."),
+    "flags without nudity": ("--flagged --classifier x", "--flagged is about what NudeNet finds: add --nudity."),
     "a threshold above 1": ("--nudity --threshold 1.5", "'threshold' must be a share from 0 to 1, not 1.5."),
     "a device that is not there": ("--classifier {resnet} --device tpu9", "there is no device 'tpu9' here."),
     "earlier images that are not there": (
