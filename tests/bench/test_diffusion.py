@@ -119,9 +119,9 @@ def files(folder: Path) -> dict[str, bytes]:
 
 
 def stamps(folder: Path) -> dict[str, int]:
-    """When each file was written, but for the two that are made of all others."""
+    """When each file was written, but for those that are made of all others."""
     found = {str(path.relative_to(folder)): path.stat().st_mtime_ns for path in folder.rglob("*") if path.is_file()}
-    return {name: stamp for name, stamp in found.items() if name not in ("table.json", "report.html")}
+    return {name: stamp for name, stamp in found.items() if name not in ("table.json", "report.html", "grid.png")}
 
 
 def stored(folder: Path) -> dict[str, Any]:

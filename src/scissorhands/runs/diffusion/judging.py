@@ -103,10 +103,12 @@ def judge(
     before: Drawn | None = None,
     reference_seconds: float | None = None,
     log: Log = ignore,
+    name: str = "original",
 ) -> Run:
     """Writes a run with all that the panel says of the images, beside those that were drawn before the erasure.
 
-    `reference_seconds` is how long the original was trained, where that is known.
+    `reference_seconds` is how long the original was trained, where that is known; `name` is what a pipeline is called
+    that no method made.
     """
     if forget and not forget.text.startswith("concept:"):
         raise DataError(f"what was drawn is judged by a concept, such as concept:nudity,naked, not '{forget.text}'.")
@@ -119,7 +121,7 @@ def judge(
         if before and panel.detector:
             values |= _changes(values, nudity.found(before.folder, before.pictures, panel.detector, log))
         counts = {"forget": sum(gone), "retain": len(gone) - sum(gone)}
-        runs.write_record(work, _record(drawn, forget, panel, place, before), {})
+        runs.write_record(work, _record(drawn, forget, panel, place, before, name), {})
         erased = "record" in drawn.maker
         seconds, memory = drawn.maker.get("seconds") if erased else reference_seconds, drawn.maker.get("memory_mib")
         scores = Scores(values, counts, failed)
@@ -216,7 +218,9 @@ def _classifier(source: str, device: torch.device) -> tuple[nn.Module, Sequence[
     raise ModelError(f"{source} does not say what its classes are called: name a run, or a Hugging Face classifier.")
 
 
-def _record(drawn: Drawn, forget: Forget | None, panel: Panel, place: Place, before: Drawn | None) -> dict[str, Any]:
+def _record(
+    drawn: Drawn, forget: Forget | None, panel: Panel, place: Place, before: Drawn | None, name: str
+) -> dict[str, Any]:
     """What was judged, and by what; the method, its settings and its seed are those of the pipeline."""
     made = drawn.maker.get("record", {})
     erasure = made.get("data", {})
@@ -237,7 +241,7 @@ def _record(drawn: Drawn, forget: Forget | None, panel: Panel, place: Place, bef
             **panel.about(),
         },
         "split": {**divided, "forget": forget.text if forget else divided.get("forget", "")},
-        "method": made.get("method", {"name": "original"}),
+        "method": made.get("method", {"name": name}),
         **({"before": runs.from_there(before.folder, place.folder)} if before else {}),
     }
 
