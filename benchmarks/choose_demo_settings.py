@@ -31,14 +31,13 @@ GRIDS: dict[type[sh.Method], dict[str, tuple[Any, ...]]] = {
     sh.BoundaryShrink: {"lr": (1e-4, 3e-4, 1e-3, 3e-3, 1e-2)},
     sh.BoundaryExpand: {"lr": (1e-4, 3e-4, 1e-3, 3e-3, 1e-2)},
     sh.L1Sparse: {"gamma": (1e-5, 1e-4, 1e-3), "lr": (0.02, 0.05, 0.1, 0.15)},
-    sh.SalUn: {"lr": (0.01, 0.02, 0.05, 0.1), "salient": (0.2, 0.5, 0.8)},
-    sh.RandomLabel: {"lr": (0.01, 0.02, 0.05, 0.1)},
+    sh.SalUn: {"lr": (0.01, 0.02, 0.05, 0.1), "salient": (0.2, 0.5, 0.8), "labels": ("fixed",)},
+    sh.RandomLabel: {"lr": (0.01, 0.02, 0.05, 0.1), "order": ("sequential",), "labels": ("fixed",)},
     sh.Scissorhands: {
         "trim": (0.01, 0.03, 0.1),
         "lr": (0.005, 0.01, 0.02, 0.05),
         "balance": (0.0, 0.001, 0.01),
-        "bounded": (False,),
-        "guard": ("step", "epoch"),
+        "reading": ("paper", "published"),
     },
 }
 

@@ -36,7 +36,7 @@ GRIDS: dict[str, dict[str, tuple[Any, ...]]] = {
     "scissorhands": {
         "trim": (0.03, 0.1),
         "balance": (0.0, 0.003, 0.01),
-        "bounded": (False,),
+        "reading": ("paper",),
         "lr": (2e-3, 3e-3),
         "batch_size": (64,),
         "parameters": ("*attn2*",),
@@ -44,6 +44,7 @@ GRIDS: dict[str, dict[str, tuple[Any, ...]]] = {
     "salun": {
         "lr": (1e-3, 2e-3, 3e-3),
         "order": ("sequential",),
+        "labels": ("fixed",),
         "batch_size": (16,),
         "parameters": ("*attn2*", "*"),
     },

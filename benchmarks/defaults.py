@@ -23,7 +23,7 @@ from scissorhands.evaluation.evaluate import accuracies
 
 SEEDS = (0, 1, 2)
 FORGET = ("random:10%", "random:50%", "class:3")
-SETTINGS = {"default": {}, "published": {"bounded": False, "batch_size": 256}}
+SETTINGS = {"default": {}, "paper": {"reading": "paper", "batch_size": 256}}
 
 
 def mlp() -> nn.Module:

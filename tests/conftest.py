@@ -38,6 +38,12 @@ LONGEST = (
 )
 
 
+def pytest_configure(config: pytest.Config) -> None:
+    """Ignore the warnings of damage: most tests damage small networks on purpose; those of the warnings expect them."""
+    for name in ("DamageWarning", "GuessWarning"):  # here, so that no plugin imports the package before coverage begins
+        config.addinivalue_line("filterwarnings", f"ignore::scissorhands.methods.damage.{name}")
+
+
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Mark slow tests, which `make quick` leaves out, and put the longest files first."""
     for item in items:

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import torch
 from transformers import ResNetConfig, ResNetForImageClassification
 
 from helpers.commands import cli
@@ -16,7 +17,10 @@ from scissorhands.bench.classification import DEMO, bench
 from scissorhands.bench.diffusion import is_one
 from scissorhands.bench.recipe import PAPER, Recipe
 from scissorhands.cli.main import group
+from scissorhands.data.forget import Forget
+from scissorhands.data.records import Stored
 from scissorhands.data.sources import KNOWN, Source
+from scissorhands.data.split import held_out, split
 from scissorhands.errors import DataError, ReadError, RunError, SettingError, WriteError
 from scissorhands.methods import METHODS
 from scissorhands.methods.parameters import select
@@ -83,7 +87,7 @@ def test_recipes_carry_the_published_settings(name: str) -> None:
     settings = {entry.name: entry.method.to_dict() for entry in recipe.entries}
     ours = settings["scissorhands"]
     assert (ours["lr"], ours["trim"], ours["balance"]) == PUBLISHED[name]
-    assert not ours["bounded"]
+    assert ours["reading"] == "published"
     assert tuple(settings) == PAPER
     faces = name.startswith("celeba")
     epochs = {"cifar10": 182, "cifar100": 160, "svhn": 50, "celebamask": 10}[name.split("-")[0]]
@@ -204,8 +208,13 @@ def test_a_recipe_holds_out_as_much_as_training_does(tmp_path: Path) -> None:
     assert Recipe.read(written(tmp_path, SMALL)).holdout == option.default == 0.1
 
 
-def test_the_shipped_recipes_hold_out_what_they_say() -> None:
-    assert {path.stem for path in RECIPES if Recipe.read(path).holdout} == {"digits-random-10"}
+def test_the_recipes_of_the_paper_hold_out_a_tenth_of_the_training_data_and_leave_the_test_data_whole() -> None:
+    shares = {path.stem: Recipe.read(path).holdout for path in RECIPES}
+    assert shares == {name: 0.2 if name == "digits-random-10" else 0.1 for name in shares}
+    train, test = (Stored(torch.arange(n)[:, None], torch.arange(n) % 10) for n in (500, 100))
+    divided = split(train, Forget("random:10%"), test=test, unseen=held_out(train, 0.1, 0).tolist())
+    sizes = {name: len(part) for name, part in divided.parts().items()}
+    assert sizes == {"forget": 45, "retain": 405, "unseen": 50, "test": 100, "others": 50}
 
 
 def test_a_value_in_a_recipe_names_no_folder_outside(tmp_path: Path) -> None:

@@ -282,7 +282,7 @@ def test_training_writes_a_whole_run(trained: Path) -> None:
 
 
 def test_scrubbing_with_scissorhands_forgets_and_logs_every_step(trained: Path, tmp_path: Path) -> None:
-    answer = done(f"scrub {trained} --forget class:3 --set epochs=1 --set guard=epoch -o {tmp_path}/out")
+    answer = done(f"scrub {trained} --forget class:3 --set epochs=1 --set reading=published -o {tmp_path}/out")
     assert (answer.code, answer.err) == (0, "")
     assert "scissorhands" in answer.out
     assert "Acc forget" in answer.out

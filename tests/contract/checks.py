@@ -34,14 +34,17 @@ OTHER: Settings = {
     "parameters": "*bias",
     "balance": 0.7,
     "project": False,
-    "guard": "epoch",
-    "bounded": False,
+    "reading": "paper",
+    "every": 3,
     "gamma": 0.01,
     "salient": 0.1,
     "order": "sequential",
+    "labels": "fixed",
+    "nearest": "argmax",
     "fgsm": 20.0,
     "alpha": 2.0,
-    "damping": 0.1,
+    "curvature": "woodfisher",
+    "damping": 0.5,
     "samples": 5,
     "iterations": 1,
 }
@@ -64,7 +67,7 @@ def walks_the_data_as_it_says(
     spy = Spy(records, records.labels)
     parts = {name: replace(getattr(problem, name), records=spy) for name in ("forget", "retain")}
     watched = replace(problem, **parts, warn_on_damage=False)
-    settings: Settings = {"guard": "epoch", "project": False, "bounded": False} if has(kind, "guard") else {}
+    settings: Settings = {"reading": "published", "project": False} if has(kind, "reading") else {}
     settings |= {"epochs": 3} if has(kind, "epochs") else {"iterations": 0}
     quick(kind, **settings).scrub(build(), watched)
     (forget_before, retain_before), (forget_each, retain_each) = walk

@@ -85,7 +85,7 @@ def test_keeps_forget_data_out_of_running_statistics(name: str, build: Build, pr
 def test_stays_within_its_memory(name: str) -> None:
     checks.stays_within_its_memory(METHODS[name], METHODS[name].copies)
     if name == "scissorhands":
-        checks.stays_within_its_memory(METHODS[name], METHODS[name].copies, guard="epoch")
+        checks.stays_within_its_memory(METHODS[name], METHODS[name].copies, reading="published")
 
 
 def test_salun_keeps_what_its_mask_leaves_out(build: Build, problem: sh.Problem) -> None:

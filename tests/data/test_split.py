@@ -301,6 +301,18 @@ def test_training_holds_out_the_share_that_was_asked_for() -> None:
     assert not torch.equal(held, held_out(TRAIN, 0.25, seed=1))
 
 
+def test_training_holds_out_the_same_share_of_every_class() -> None:
+    labels = torch.tensor([0] * 50 + [1] * 500 + [2] * 30)[torch.randperm(580, generator=torch.manual_seed(0))]
+    held = held_out(Stored(labels[:, None], labels), 0.1, seed=3)
+    assert labels[held].bincount().tolist() == [5, 50, 3]
+
+
+def test_classes_too_small_for_the_share_are_held_out_of_together() -> None:
+    held = held_out(records(200, classes=50), 0.1, seed=0)  # 0.4 records of each class
+    assert len(held) == 20
+    assert int((held % 50).bincount().max()) == 1
+
+
 def test_holding_out_nothing_holds_out_nothing() -> None:
     assert held_out(TRAIN, 0.0, seed=0).tolist() == []
 

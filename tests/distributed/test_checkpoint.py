@@ -108,8 +108,9 @@ def quick(kind: type[sh.Method], **changes: Any) -> sh.Method:
 
 
 EVERY: dict[str, sh.Method] = {name: quick(kind) for name, kind in METHODS.items()} | {
-    "scissorhands guarded by the epoch": quick(METHODS["scissorhands"], guard="epoch"),
+    "scissorhands as published": quick(METHODS["scissorhands"], reading="published"),
     "scissorhands without projection": quick(METHODS["scissorhands"], project=False),
+    "influence by woodfisher": quick(METHODS["influence"], curvature="woodfisher"),
     "salun in sequence": quick(METHODS["salun"], order="sequential"),
     "a method of two loops": Twice(),
 }
@@ -199,7 +200,7 @@ def misaligned(value: Tensor, by: int) -> Tensor:
 
 
 @pytest.mark.parametrize("by", [1, 3, 5])
-@pytest.mark.parametrize("name", ["scissorhands guarded by the epoch", "influence", "finetune"])
+@pytest.mark.parametrize("name", ["scissorhands as published", "influence", "finetune"])
 def test_where_a_checkpoint_lies_in_memory_changes_nothing(
     name: str, by: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -188,13 +188,14 @@ def _cases() -> dict[str, Case]:
     found["scissorhands on convnet"] = Case("convnet", _quick("scissorhands"))
     found["finetune on convnet"] = Case("convnet", _quick("finetune"))
     variants: dict[str, dict[str, Any]] = {
-        "guarded by the epoch": {"guard": "epoch"},
+        "as published": {"reading": "published", "parameters": "1.*, 5.*", "every": 2},
         "without projection": {"project": False},
         "that trims a pattern": {"parameters": "5.*, 1.weight", "trim": 0.2},
         "on a share of the forget data": {"sample": 0.5},
     }
     for label, settings in variants.items():
         found[f"scissorhands {label}"] = Case("convnet", _quick("scissorhands", **settings))
+    found["influence by woodfisher"] = Case("convnet", _quick("influence", curvature="woodfisher"))
     found["salun one after the other"] = Case("convnet", _quick("salun", order="sequential"))
     found["scissorhands on resnet"] = Case("resnet", _quick("scissorhands", epochs=1, batch_size=14), "augmented")
     found["retrain on resnet"] = Case("resnet", _quick("retrain", epochs=1, batch_size=14), "augmented")

@@ -50,7 +50,7 @@ def test_the_defaults_leave_a_newcomers_model_usable(case: Case, settings: dict[
 def test_without_its_bounds_the_same_model_is_wrecked_and_python_says_so(trained: nn.Module) -> None:
     model, split = copy.deepcopy(trained), divided("random:10%")
     with pytest.warns(sh.DamageWarning, match=r"accuracy on the retained data fell from 9\d\.\d to \d\d\.\d %"):
-        sh.Scissorhands(bounded=False, batch_size=256).scrub(model, split.problem())
+        sh.Scissorhands(reading="paper", batch_size=256).scrub(model, split.problem())
 
 
 def test_a_method_of_a_users_own_warns_too(split: sh.Split, mlp: nn.Module) -> None:

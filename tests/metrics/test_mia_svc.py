@@ -5,7 +5,7 @@ import torch
 from sklearn.svm import SVC
 from torch import Tensor
 
-from scissorhands.metrics import mia_svc
+from scissorhands.metrics import METRICS, Outputs, mia, mia_svc
 from scissorhands.metrics.mia_svc import called_other
 
 
@@ -118,3 +118,20 @@ def test_an_empty_side_is_refused() -> None:
     values = confidences(3000, 1, 0)
     with pytest.raises(ValueError, match="class"):
         called_other(values, values[:0], values)
+
+
+def test_the_papers_attack_learns_from_as_many_records_as_published(monkeypatch: pytest.MonkeyPatch) -> None:
+    """CIFAR-10 at 10 %: 10,000 of the 40,500 retained records, and all 10,000 test records."""
+    seen: list[int] = []
+
+    def look(*parts: Tensor) -> Tensor:
+        seen.extend(map(len, parts))
+        return torch.ones(len(parts[-1]))
+
+    monkeypatch.setattr(mia, "called_other", look)
+    sizes = {"retain": 40_500, "test": 10_000, "forget": 4_500}
+    outputs = {name: Outputs(torch.zeros(n, 10), torch.zeros(n, dtype=torch.int64)) for name, n in sizes.items()}
+    compute = METRICS["mia"].compute
+    assert compute
+    assert compute(outputs) == 100.0
+    assert seen == [10_000, 10_000, 4_500]

@@ -399,3 +399,56 @@ def test_a_run_that_only_trained_stands_beside_one_that_was_scored() -> None:
     trained, scored = run("original", manifest=""), run("original", manifest="m")
     scored.record["split"]["seed"] = 3
     assert [row.method for row in tabulate([trained, scored]).rows] == ["original", "original draw=3"]
+
+
+def drawn(draw: int, method: str = "finetune", seed: int = 2, mia: float = 60.0) -> Run:
+    """A run on one of several draws of what is forgotten."""
+    one = run(method, seed=seed, manifest=f"m{draw}", reference="../retrain", mia=mia)
+    one.record["split"].update(seed=draw, forget="random:10%")
+    return one
+
+
+def test_one_original_and_several_draws_have_a_row_that_says_so() -> None:
+    table = tabulate([drawn(draw, mia=mia) for draw, mia in ((1, 50.0), (2, 60.0), (3, 85.0))])
+    assert [row.method for row in table.rows] == [f"finetune draw={draw}" for draw in (1, 2, 3)]
+    assert [row.metrics["mia"]["std"] for row in table.rows] == [None] * 3
+    (over,) = table.over_draws
+    assert (over.method, over.seeds, over.manifest) == ("finetune over 3 draws", ["draw 1", "draw 2", "draw 3"], "")
+    assert over.cell("mia") == f"65.00 ± {statistics.stdev([50.0, 60.0, 85.0]):.2f}"
+    assert table.to_dict()["over_draws"][0]["metrics"]["mia"] == over.metrics["mia"]
+
+
+def test_the_spread_over_draws_is_that_of_their_means() -> None:
+    runs = [drawn(draw, seed=seed, mia=10.0 * draw + seed) for draw in (1, 2) for seed in (0, 4)]
+    (over,) = tabulate(runs).over_draws
+    assert over.metrics["mia"] == {"mean": 17.0, "std": pytest.approx(statistics.stdev([12.0, 22.0]))}
+
+
+def test_draws_of_other_methods_settings_or_requests_are_not_averaged() -> None:
+    other = drawn(3)
+    other.record["split"]["forget"] = "random:20%"
+    shares = tabulate([drawn(1), drawn(2, "ascent"), other])
+    assert shares.over_draws == []
+
+
+def test_the_gap_of_the_means_stands_beside_the_mean_of_the_gaps() -> None:
+    runs = [run(seed=seed, reference="../retrain", mia=60.0 + miss) for seed, miss in enumerate((8.0, -4.0))]
+    (row,) = tabulate(runs).rows
+    assert row.metrics["avg_gap"]["mean"] == pytest.approx((8 / 4 + 4 / 4) / 2)
+    assert row.metrics["gap_of_means"] == {"mean": pytest.approx(2 / 4), "std": None}
+    assert {"avg_gap", "gap_of_means"} <= {*tabulate(runs).names()}
+    (single,) = tabulate(runs[:1]).rows
+    assert "gap_of_means" not in single.metrics
+
+
+def test_the_gap_of_the_means_over_draws_is_the_published_one() -> None:
+    (over,) = tabulate([drawn(draw, mia=60.0 + miss) for draw, miss in ((1, 8.0), (2, -4.0))]).over_draws
+    assert over.metrics["avg_gap"] == {"mean": pytest.approx(1.5), "std": pytest.approx(statistics.stdev([2.0, 1.0]))}
+    assert over.metrics["gap_of_means"]["mean"] == pytest.approx(0.5)
+
+
+def test_variants_of_a_method_have_rows_of_their_own_even_with_equal_settings() -> None:
+    runs = [run(settings={"lr": 0.1}), run(settings={"lr": 0.1}, folder="/b")]
+    for one, variant in zip(runs, ("paper", "script"), strict=True):
+        one.record["variant"] = variant
+    assert [row.method for row in tabulate(runs).rows] == ["finetune-paper", "finetune-script"]

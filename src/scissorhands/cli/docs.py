@@ -10,7 +10,7 @@ from ..evaluation.context import Evaluation
 from ..metrics import LEVELS, METRICS
 from ..settings import Settings
 from ..tasks import methods
-from .describe import shown, summary
+from .describe import details, shown, summary
 
 
 def methods_page() -> str:
@@ -18,6 +18,7 @@ def methods_page() -> str:
     lines = ["# Methods", "", "Made by `python -m scissorhands.cli.docs docs` from the lines that define the settings."]
     for name, kind in methods().items():
         lines += ["", f"## `{name}`", "", summary(kind), f"*{kind.paper}.*", ""]
+        lines += [details(kind), ""] if details(kind) else []
         lines += [f"Takes at most {kind.copies} times the model's size in memory, besides the model and the batch.", ""]
         lines += _settings(kind)
     return "\n".join(lines) + "\n"

@@ -127,7 +127,7 @@ def show_table(shown: table.Table, as_json: bool) -> None:
         grid.add_column(table.TITLES[name], justify="right", no_wrap=True)
     if judged := shown.judged():
         grid.add_column("verdict", no_wrap=True)
-    for row in shown.rows:
+    for row in shown.all_rows():
         grid.add_row(
             plain(row.method), *(row.cell(name) for name in names), *([plain(row.verdict())] if judged else [])
         )

@@ -7,6 +7,7 @@ import torch
 from torch import Tensor
 
 from ..randomness import generator
+from .problem import Problem
 from .records import Columns, Fetched, Part, Records
 
 
@@ -38,8 +39,23 @@ def renumbered(records: Records, numbers: Sequence[int], classes: tuple[str, ...
     return Relabeled(records, torch.tensor(numbers)[records.labels], classes)
 
 
-def random_labels(part: Part, seed: int) -> Relabeled:
-    """Give each record of the part a random label, drawn once, as in SalUn's published code; others keep theirs."""
+def random_labels(part: Part, seed: int, *purpose: str | int) -> Relabeled:
+    """Give each record of the part a random label, of all classes, the true one among them; others keep theirs.
+
+    The labels depend on the seed and the purpose alone.
+    """
     labels = part.records.labels.clone()
-    labels[part.ids] = part.records.wrong_labels(part.ids, generator(seed, "random labels"))
+    labels[part.ids] = part.records.wrong_labels(part.ids, generator(seed, "random labels", *purpose))
     return Relabeled(part.records, labels)
+
+
+def relabeled_parts(problem: Problem, epoch: int, labels: str, order: str) -> list[Part]:
+    """Return the parts of an epoch of training under random labels.
+
+    `labels` are "redrawn" for the epoch, or "fixed" for all epochs. The `order` is "mixed", which is one shuffle of all
+    records, or "sequential": the records to forget, then those to retain.
+    """
+    wrong = random_labels(problem.forget, problem.seed, *([epoch] if labels == "redrawn" else []))
+    if order == "sequential":
+        return [Part(wrong, problem.forget.ids), problem.retain]
+    return [Part(wrong, torch.cat([problem.forget.ids, problem.retain.ids]).sort().values)]

@@ -22,7 +22,7 @@ from torch import Tensor
 from .. import files
 from ..errors import DataError, FailedError, ReadError, WriteError, did_you_mean, listed
 from ..randomness import generator
-from ..settings import Rule, Settings, non_negative, setting, text
+from ..settings import Rule, Settings, count, non_negative, setting, text
 from .columns import class_names, image_column, label_column, label_numbers, readers
 from .folders import splits
 from .images import LARGEST, augmentation, decode, refusing_bombs
@@ -69,6 +69,7 @@ class Source(Settings):
     label: str = setting("", text, "the column that holds the labels; found if there is one")
     test: str = setting("", text, "the split that holds the test records; found if it is called test or validation")
     size: int = setting(0, _side, "resize images to this height and width; 0 leaves them")
+    limit: int = setting(0, count, "take the first so many of the training records; 0 takes all")
     augment: str = setting("", text, "crop, flip, 'crop,flip' or none; by default what is usual for the data set")
     memory: float = setting(2.0, non_negative, "the most GiB of images to hold in memory; a larger set is streamed")
 
@@ -80,9 +81,10 @@ class Source(Settings):
             for setting_name in ("image", "label", "test", "size"):
                 if getattr(self, setting_name):
                     raise DataError(f"digits has no other '{setting_name}': it comes inside scikit-learn as it is.")
-            return Data(*_digits(), augment)
+            return Data(*_digits(self.limit), augment)
         tables = _tables(self.name, known, self.memory)
         train, test = tables["train"](), tables[self._test_split(tables)]()
+        train = train.select(range(self.limit)) if 0 < self.limit < len(train) else train
         image = image_column(train, self.image)
         label = label_column(train, self.label or (known.label if known.label in train.column_names else ""))
         classes = class_names(train, label)
@@ -106,7 +108,7 @@ class Source(Settings):
         )
 
 
-def _digits() -> tuple[Stored, Stored]:
+def _digits(limit: int) -> tuple[Stored, Stored]:
     """Load scikit-learn's 1,797 handwritten digits of 8 × 8 pixels; a random fifth of them are the test data."""
     from sklearn.datasets import load_digits
 
@@ -116,7 +118,8 @@ def _digits() -> tuple[Stored, Stored]:
     order = torch.randperm(len(labels), generator=generator(0, "digits"))
     classes = tuple(map(str, range(10)))
     train, test = (
-        Stored(images[ids], labels[ids], classes=classes, drawn_from="digits") for ids in (order[360:], order[:360])
+        Stored(images[ids], labels[ids], classes=classes, drawn_from="digits")
+        for ids in (order[360:][: limit or None], order[:360])
     )
     return train, test
 

@@ -108,9 +108,14 @@ def _hold_out(train: Records, test: Records, unseen: float | Sequence[int], seed
 
 
 def held_out(records: Records, share: float, seed: int) -> Tensor:
-    """Draw the ids that training leaves out, for later use as unseen data."""
-    count = round(share * len(records))
-    return torch.randperm(len(records), generator=generator(seed, "unseen"))[:count].sort().values
+    """Draw the ids that training leaves out, for later use as unseen data: the same share of every class.
+
+    Of n records of a class it draws share · n, rounded up or down so that the share of all records is right.
+    """
+    order = torch.randperm(len(records), generator=generator(seed, "unseen"))
+    order = order[records.labels[order].argsort(stable=True)]  # class by class, shuffled within each
+    passed = (torch.arange(len(records) + 1, dtype=torch.float64) * share).round()
+    return order[passed.diff() > 0].sort().values
 
 
 def _share(records: Records, share: float, seed: int) -> Tensor:

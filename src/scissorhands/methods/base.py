@@ -1,6 +1,6 @@
 """All that a method is written with, in one place; `scissorhands.methods` has the same names for methods elsewhere."""
 
-from ..data.labels import random_labels
+from ..data.labels import random_labels, relabeled_parts
 from ..data.problem import Log, Loss, Problem, ignore, on_device
 from ..data.records import Part
 from ..distributed import Batch, add_
@@ -27,7 +27,15 @@ from .modes import evaluating
 from .parameters import l1_norm, select, snapshot, swapped, trainable, weights
 from .projection import bounded, guard, inner, overlap, subtract_
 from .reinit import INITS, reinitialize, reset, restart, without_norms
-from .saliency import SALIENCY, fisher_times, gradient_saliency, mean_gradient, top_share
+from .saliency import (
+    SALIENCY,
+    fisher_times,
+    gradient_saliency,
+    gradients,
+    mean_gradient,
+    top_share,
+    train_mode_saliency,
+)
 from .training import Training
 
 __all__ = [
@@ -51,6 +59,7 @@ __all__ = [
     "fisher_times",
     "generator",
     "gradient_saliency",
+    "gradients",
     "guard",
     "head_of",
     "ignore",
@@ -67,6 +76,7 @@ __all__ = [
     "positive_share",
     "random_labels",
     "reinitialize",
+    "relabeled_parts",
     "reset",
     "restart",
     "select",
@@ -78,6 +88,7 @@ __all__ = [
     "switch",
     "text",
     "top_share",
+    "train_mode_saliency",
     "trainable",
     "utility",
     "weights",

@@ -1,6 +1,6 @@
 """Influence unlearning (IU)."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import ClassVar
 
 import torch
@@ -20,6 +20,7 @@ from .base import (
     inner,
     mean_gradient,
     non_negative,
+    one_of,
     positive,
     setting,
     trainable,
@@ -29,20 +30,30 @@ from .base import (
 
 @dataclass(frozen=True, kw_only=True)
 class InfluenceUnlearning(Method):
-    """Takes one Newton step towards the model that training without the forgotten data would have found."""
+    """Takes one Newton step towards the model that training without the forgotten data would have found.
+
+    `fisher` divides by the empirical Fisher matrix, as influence functions do. `woodfisher` is the recursion of the
+    published code (with `alpha` 1 to 20 and `samples` 1000): it starts from the identity and leaves it in the direction
+    of the first record's gradient alone, so its step is nearly `alpha` times the difference of the gradients. In flat
+    directions `fisher` goes 1 / `damping` as far.
+    """
 
     paper: ClassVar[str] = "Koh & Liang, ICML 2017"
     copies: ClassVar[int] = 8
 
     alpha: float = setting(1.0, non_negative, "length of the step; 1 is Newton's")
-    damping: float = setting(1e-3, positive, "added to the curvature in every direction")
+    curvature: str = setting(
+        "fisher", one_of("fisher", "woodfisher"), "the damped Fisher matrix, or the published recursion"
+    )
+    damping: float = setting(0.1, positive, "added to the Fisher matrix in every direction")
     samples: int = setting(256, at_least_one, "retained records that the curvature is taken from")
-    iterations: int = setting(20, count, "most conjugate gradient steps in solving for the direction")
+    iterations: int = setting(20, count, "most conjugate gradient steps with the Fisher matrix")
     batch_size: int = setting(256, at_least_one, "records in a pass for the mean gradients")
 
     def scrub(self, model: nn.Module, problem: Problem, log: Log = ignore) -> None:
         sample = problem.sample(problem.retain, min(1.0, self.samples / len(problem.retain)), "curvature")
-        step = self._solve(model, problem, sample, self._wanted(model, problem), log)
+        solve = self._solve if self.curvature == "fisher" else self._recur
+        step = solve(model, problem, sample, self._wanted(model, problem), log)
         torch._foreach_add_(list(weights(model).values()), step, alpha=self.alpha)
 
     def _wanted(self, model: nn.Module, problem: Problem) -> list[Tensor]:
@@ -81,8 +92,34 @@ class InfluenceUnlearning(Method):
                 torch._foreach_mul_(direction, left / square)
                 torch._foreach_add_(direction, residual)
                 descent.note(left / start)
-                descent.memory.update({f"{name}.{i}": v for name, some in vectors.items() for i, v in enumerate(some)})
+                _remember(vectors, descent.memory)
         return x
+
+    def _recur(self, model: nn.Module, problem: Problem, sample: Part, vector: list[Tensor], log: Log) -> list[Tensor]:
+        """Apply the published recursion to the vector, in place: one step for each record of the sample."""
+        first = [torch.zeros_like(v) for v in vector]
+        vectors = {"vector": vector, "first": first}
+        descent = Descent(model, problem, Training(), "solve", log, train=False)
+        _recall(vectors, descent.memory)
+        for _ in descent.epochs(1):
+            for i in descent.steps(range(len(sample))):
+                (record,) = replace(sample, ids=sample.ids[i : i + 1]).batches(1)
+                loss, gradient = descent.loss_and_gradient(record)
+                if i == 0:
+                    torch._foreach_copy_(first, gradient)
+                else:
+                    overlap = inner(first, gradient).item()
+                    scale = 1 / (len(sample) + overlap)
+                    torch._foreach_add_(vector, first, alpha=-scale * inner(vector, gradient).item())
+                    torch._foreach_mul_(first, 1 - scale * overlap)
+                descent.note(loss.item())
+                _remember(vectors, descent.memory)
+        return vector
+
+
+def _remember(vectors: dict[str, list[Tensor]], memory: dict[str, Tensor]) -> None:
+    """Let a loop remember the vectors."""
+    memory.update({f"{name}.{i}": v for name, some in vectors.items() for i, v in enumerate(some)})
 
 
 def _recall(vectors: dict[str, list[Tensor]], memory: dict[str, Tensor]) -> None:

@@ -25,13 +25,15 @@ def inner(a: Gradients, b: Gradients) -> Tensor:
     return all_reduce_sum_(torch.stack(products).sum())
 
 
-def overlap(gradient: Gradients, forget: Gradients) -> float:
+def overlap(gradient: Gradients, forget: Gradients, ridge: float = 0.0) -> float:
     """Compute how much of `forget` lies in `gradient`: ⟨gradient, forget⟩ / ‖forget‖², or 0 if `forget` is zero.
+
+    `ridge` is added to the squared norm.
 
     >>> overlap([torch.tensor([3.0, 1.0])], [torch.tensor([2.0, 0.0])])
     1.5
     """
-    square = inner(forget, forget).item()
+    square = inner(forget, forget).item() + ridge
     return inner(gradient, forget).item() / square if square > 0 else 0.0
 
 

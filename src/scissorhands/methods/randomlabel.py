@@ -1,6 +1,6 @@
 """Random labels (RL)."""
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import ClassVar
 
 from torch import nn
@@ -15,18 +15,26 @@ from .base import (
     count,
     ignore,
     non_negative,
+    one_of,
     positive,
-    random_labels,
+    relabeled_parts,
     setting,
 )
 
 
 @dataclass(frozen=True, kw_only=True)
 class RandomLabel(Method):
-    """Trains on the forgotten data under random labels, then on the retained data, in every epoch."""
+    """Trains on all data, the forgotten part of it under random labels.
+
+    It is SalUn with every weight salient, in the published code too.
+    """
 
     paper: ClassVar[str] = "Golatkar et al., CVPR 2020"
 
+    order: str = setting(
+        "mixed", one_of("mixed", "sequential"), "forget and retain batches mixed, or one after the other"
+    )
+    labels: str = setting("redrawn", one_of("redrawn", "fixed"), "random labels redrawn in every epoch, or drawn once")
     epochs: int = setting(10, count, "passes over all training data")
     lr: float = setting(0.01, positive, "learning rate")
     batch_size: int = setting(256, at_least_one, "records in a step")
@@ -34,8 +42,7 @@ class RandomLabel(Method):
     weight_decay: float = setting(5e-4, non_negative, "pull of every weight towards zero")
 
     def scrub(self, model: nn.Module, problem: Problem, log: Log = ignore) -> None:
-        wrong = replace(problem.forget, records=random_labels(problem.forget, problem.seed))
         descent = Descent(model, problem, self, "relabel", log)
-        for _ in descent.epochs(self.epochs):
-            for batch in descent.batches(wrong, problem.retain):
+        for epoch in descent.epochs(self.epochs):
+            for batch in descent.batches(*relabeled_parts(problem, epoch, self.labels, self.order)):
                 descent.step(descent.gradient(batch))

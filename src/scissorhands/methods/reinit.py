@@ -38,14 +38,17 @@ def without_norms(model: nn.Module, parameters: Mapping[str, nn.Parameter]) -> d
     return kept
 
 
-def reinitialize(model: nn.Module, masks: Iterable[tuple[str, Tensor]], init: str, seed: int) -> int:
+def reinitialize(
+    model: nn.Module, masks: Iterable[tuple[str, Tensor]], init: str, seed: int, *, zero_biases: bool = False
+) -> int:
     """Re-initialize the marked weights, in place, and return how many there were."""
     parameters, owner = dict(model.named_parameters()), owners(unsharded(model))
     drawn = 0
     with torch.no_grad():
         for name, mask in masks:
             weight = local(parameters[name])
-            fresh = shard_of(INITS[init](owner[name], name, parameters[name], seed), parameters[name])
+            draw = _zero if zero_biases and name.rpartition(".")[2] == "bias" else INITS[init]
+            fresh = shard_of(draw(owner[name], name, parameters[name], seed), parameters[name])
             weight.copy_(torch.where(mask, fresh.to(weight), weight))
             drawn += int(mask.sum())
     return exclusive_sum(drawn)[1]

@@ -2,7 +2,7 @@
 
 Every score here is a function of the model, the problem and the chosen parameters, and returns one non-negative
 tensor per parameter, for the part of it that this process holds. The model is scored in evaluation mode, so scoring
-changes nothing in it.
+changes nothing in it, but for `train_mode_saliency`.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -16,7 +16,7 @@ from ..data.records import Part
 from ..distributed import all_reduce_sum_, exclusive_sum, local
 from ..errors import ModelError
 from ..randomness import generator, seeded
-from .modes import evaluating
+from .modes import eval_if_single_record, evaluating, training
 from .projection import inner
 
 Parameters = Mapping[str, nn.Parameter]
@@ -50,12 +50,19 @@ def connection(model: nn.Module, problem: Problem, parameters: Parameters, part:
     return {name: mean[name].mul_(local(p).detach()).abs_() for name, p in parameters.items()}
 
 
-def published(model: nn.Module, problem: Problem, parameters: Parameters, part: Part, batch_size: int) -> Scores:
-    """Compute what the paper's published code does: the sum of the batches' absolute gradients, times the weight."""
+def train_mode_saliency(
+    model: nn.Module, problem: Problem, parameters: Parameters, part: Part, batch_size: int
+) -> Scores:
+    """Compute what the paper's published code does: the sum of the batches' absolute gradients, times the weight.
+
+    Unlike every other score, it augments the batches and passes them through the model in training mode, so they enter
+    the running statistics of batch normalization.
+    """
     sums = _zeros(parameters)
-    with evaluating(model), seeded(problem.seed, "saliency"):
-        for batch in part.batches(batch_size):
-            found = gradients(problem.loss(model, batch), parameters)
+    with training(model), seeded(problem.seed, "saliency"):
+        for batch in problem.batches(part, batch_size, "saliency"):
+            with eval_if_single_record(model, batch):
+                found = gradients(problem.loss(model, batch), parameters)
             torch._foreach_add_(list(sums.values()), [g.abs() for g in found])
     return {name: sums[name].mul_(local(p).detach()).abs_() for name, p in parameters.items()}
 
@@ -106,7 +113,6 @@ def random(model: nn.Module, problem: Problem, parameters: Parameters, part: Par
 
 SALIENCY: dict[str, Saliency] = {
     "connection": connection,
-    "published": published,
     "gradient": gradient_saliency,
     "fisher": fisher,
     "magnitude": magnitude,

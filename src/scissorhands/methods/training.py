@@ -17,7 +17,7 @@ class Training(Settings):
 
     epochs: int = setting(182, at_least_one, "passes over the data")
     lr: float = setting(0.1, positive, "learning rate at the start")
-    schedule: str = setting("cosine", one_of("cosine", "constant"), "how the learning rate goes on")
+    schedule: str = setting("cosine", one_of("cosine", "multistep", "constant"), "how the learning rate goes on")
     batch_size: int = setting(256, at_least_one, "records in a step")
     momentum: float = setting(0.9, below_one, "momentum of the gradient")
     weight_decay: float = setting(5e-4, non_negative, "pull of every weight towards zero")

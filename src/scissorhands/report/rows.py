@@ -3,14 +3,14 @@
 import json
 import statistics
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import combinations
 from typing import Any
 
 from ..errors import RunError
 from ..evaluation.evidence import settings_behind
-from ..metrics import DAMAGED, METRICS
+from ..metrics import DAMAGED, GAP_OVER, METRICS, avg_gap
 from ..runs import Run
 
 
@@ -42,8 +42,12 @@ class Row:
 
     def verdict(self) -> str:
         """List the verdicts of the runs, with their number where not all are called so."""
-        every = len(self.seeds)
+        every = len(self.runs)
         return ", ".join(call if n == every else f"{n} {call}" for call, n in self.verdicts.items()) or "–"
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the row as plain values."""
+        return {name: value for name, value in vars(self).items() if name != "runs"}
 
 
 def group_runs(runs: Sequence[Run]) -> list[list[Run]]:
@@ -53,7 +57,7 @@ def group_runs(runs: Sequence[Run]) -> list[list[Run]]:
     """
     alike: dict[str, list[Run]] = {}
     for run in runs:
-        alike.setdefault(json.dumps([run.method, describe(run)], sort_keys=True), []).append(run)
+        alike.setdefault(json.dumps([run.title, describe(run)], sort_keys=True), []).append(run)
     found: list[list[Run]] = []
     for group in alike.values():
         ways: dict[str, set[str]] = {}
@@ -77,7 +81,7 @@ def label_runs(firsts: list[Run], without: tuple[str, ...] = ()) -> list[str]:
         for run in firsts
     ]
     for run, own in zip(firsts, described, strict=True):
-        twins = [other for one, other in zip(firsts, described, strict=True) if one.method == run.method]
+        twins = [other for one, other in zip(firsts, described, strict=True) if one.title == run.title]
         differs = {k: v for k, v in own.items() if any(twin.get(k, v) != v for twin in twins)}
         draws = {one.record["split"].get("seed") for one in firsts}
         manifests = {one.record["split"]["manifest"] for one in firsts}
@@ -85,7 +89,7 @@ def label_runs(firsts: list[Run], without: tuple[str, ...] = ()) -> list[str]:
             del differs["split.manifest"]
             if "seed" in run.record["split"]:  # a run that only trained has drawn nothing
                 differs = {"draw": run.record["split"]["seed"], **differs}
-        labels.append(" ".join([run.method, *(f"{name}={value}" for name, value in differs.items())]))
+        labels.append(" ".join([run.title, *(f"{name}={value}" for name, value in differs.items())]))
     return labels
 
 
@@ -130,18 +134,65 @@ def make_row(label: str, group: list[Run]) -> Row:
     for run, other in combinations(group, 2):
         if _seed(run) == _seed(other):
             raise RunError(f"two runs of {label} have the same seed: {run.folder} and {other.folder}.")
+    metrics = {name: _summary([value[name] for value in values]) for name in names}
+    if len(group) > 1 and "avg_gap" in metrics:
+        metrics["gap_of_means"] = {"mean": avg_gap(*_means(group)), "std": None}
     return Row(
         label,
         group[0].settings,
         group[0].record["split"].get("forget", ""),
         group[0].record["split"]["manifest"],
         [_seed(run) for run in sorted(group, key=seeds_of)],
-        {name: _summary([value[name] for value in values]) for name in names},
+        metrics,
         failed,
         dict(Counter(call for run in group for call in _calls(run))),
         {str(_seed(run)): run.damage for run in sorted(group, key=seeds_of) if run.damage},
         group,
     )
+
+
+def average_draws(rows: Sequence[Row]) -> list[Row]:
+    """Return the mean and the spread of rows that differ in the draw of what was forgotten alone, named as such."""
+    alike: dict[str, list[Row]] = {}
+    for row in rows:
+        first = row.runs[0]
+        same = {name: value for name, value in describe(first).items() if name != "split.manifest"}
+        if "seed" in first.record["split"]:
+            key = json.dumps([first.title, row.forget, same, _examined(first)], sort_keys=True)
+            alike.setdefault(key, []).append(row)
+    several = [group for group in alike.values() if len(group) > 1]
+    labels = label_runs([group[0].runs[0] for group in several], without=("split.manifest",))
+    return [
+        _over_draws(f"{label} over {len(group)} draws", group) for label, group in zip(labels, several, strict=True)
+    ]
+
+
+def _over_draws(label: str, rows: list[Row]) -> Row:
+    """Return the row of the means of these rows, each of another draw."""
+    names = [name for name in METRICS if name != "gap_of_means" and all(name in row.metrics for row in rows)]
+    metrics = {name: _summary([statistics.fmean(_values(row, name)) for row in rows]) for name in names}
+    if "avg_gap" in metrics:
+        values, references = zip(*(_means(row.runs) for row in rows), strict=True)
+        metrics["gap_of_means"] = {"mean": avg_gap(_mean(values), _mean(references)), "std": None}
+    draws: list[int | str] = [f"draw {row.runs[0].record['split']['seed']}" for row in rows]
+    runs = [run for row in rows for run in row.runs]
+    calls = Counter(call for run in runs for call in _calls(run))
+    failed = {name: reason for row in rows for name, reason in row.failed.items()}
+    return Row(label, rows[0].settings, rows[0].forget, "", draws, metrics, failed, dict(calls), {}, runs)
+
+
+def _values(row: Row, name: str) -> list[float]:
+    return [run.result.values()[name] for run in row.runs]
+
+
+def _means(runs: Sequence[Run]) -> tuple[dict[str, float], dict[str, float]]:
+    """Return the means over runs of what the gap is made of: their own, and those of their references."""
+    scores = [run.result.scores for run in runs]
+    return _mean([one.values for one in scores]), _mean([one.reference for one in scores])
+
+
+def _mean(values: Sequence[Mapping[str, float]]) -> dict[str, float]:
+    return {name: statistics.fmean(one[name] for one in values) for name in GAP_OVER}
 
 
 def _calls(run: Run) -> list[str]:

@@ -11,7 +11,7 @@ from ..errors import RunError
 from ..metrics import METRICS
 from ..runs import Run, is_run, reference_unchanged
 from .differences import Difference, compare_methods, noise_gaps
-from .rows import Row, group_runs, label_runs, make_row
+from .rows import Row, average_draws, group_runs, label_runs, make_row
 
 TITLES = {name: metric.title for name, metric in METRICS.items()}
 MAIN = (
@@ -27,6 +27,7 @@ MAIN = (
     "nudity",
     "nudity_change",
     "avg_gap",
+    "gap_of_means",
     "rte",
     "tuning",
 )
@@ -36,6 +37,7 @@ MAIN = (
 class Table:
     """Rows, the method that gaps and times are measured against, and what chance alone does.
 
+    `over_draws` has rows over several forget sets, drawn at random in the same way: the mean and spread of their rows.
     `noise` holds the Avg. Gaps between retrained models of different seeds: their mean is the noise floor. `stale` says
     which runs were compared with a reference that has changed since.
     """
@@ -45,10 +47,15 @@ class Table:
     noise: list[float] = field(default_factory=list)
     differences: list[Difference] = field(default_factory=list)
     stale: list[str] = field(default_factory=list)
+    over_draws: list[Row] = field(default_factory=list)
+
+    def all_rows(self) -> list[Row]:
+        """List the rows, those over several draws last."""
+        return [*self.rows, *self.over_draws]
 
     def names(self, among: Sequence[str] = tuple(TITLES)) -> list[str]:
         """List the metrics that any row has, in the table's order."""
-        found = {name for row in self.rows for name in (*row.metrics, *row.failed)}
+        found = {name for row in self.all_rows() for name in (*row.metrics, *row.failed)}
         return [name for name in among if name in found]
 
     def forgotten(self) -> list[str]:
@@ -87,7 +94,8 @@ class Table:
         """Return the table as plain values."""
         return {
             "reference": self.reference,
-            "rows": [{name: value for name, value in vars(row).items() if name != "runs"} for row in self.rows],
+            "rows": [row.to_dict() for row in self.rows],
+            "over_draws": [row.to_dict() for row in self.over_draws],
             "noise_floor": self.noise_floor(),
             "differences": [vars(difference) for difference in self.differences],
             "stale": self.stale,
@@ -105,7 +113,7 @@ def tabulate(runs: Sequence[Run]) -> Table:
     references = {run.method for run in runs if run.folder.resolve() in folders} or {folder.name for folder in folders}
     reference = references.pop() if len(references) == 1 else None
     noise = noise_gaps([run for run in runs if run.method == reference])
-    return Table(reference, rows, noise, compare_methods(runs, reference, noise), _stale(runs))
+    return Table(reference, rows, noise, compare_methods(runs, reference, noise), _stale(runs), average_draws(rows))
 
 
 def _stale(runs: Sequence[Run]) -> list[str]:

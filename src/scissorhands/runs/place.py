@@ -16,7 +16,8 @@ from ..errors import SettingError, did_you_mean
 from ..methods.precision import PRECISIONS
 from ..tasks.classification.request import SEEDS
 
-PLACING = ("overwrite", "seed", "device", "checkpoint", "precision")  # what is written down when a run is begun
+# What is written down when a run is begun.
+PLACING = ("overwrite", "seed", "device", "checkpoint", "precision", "variant")
 
 
 @dataclass(frozen=True)
@@ -24,7 +25,8 @@ class Place:
     """Where a run computes, from which seed, and where it goes.
 
     `checkpoint` is how many seconds pass between two checkpoints; `precision` is what a method's layers compute in,
-    while scores are always taken in full. With `resume` it goes on with what was begun there.
+    while scores are always taken in full. With `resume` it goes on with what was begun there. `variant` is what a
+    recipe calls the settings of the method, where it has several.
     """
 
     folder: Path
@@ -34,6 +36,7 @@ class Place:
     checkpoint: float = 600.0
     precision: str = "full"
     resume: bool = False
+    variant: str = ""
 
     def __post_init__(self) -> None:
         if not 0 <= self.seed <= SEEDS:
@@ -77,6 +80,7 @@ def about(verb: str, place: Place) -> dict[str, Any]:
         "seed": place.seed,
         "device": str(place.torch_device()),
         "precision": place.precision,
+        "variant": place.variant,
         "world_size": world_size(),
         "threads": torch.get_num_threads(),
         "versions": {name: version(name) for name in ("scissorhands", "torch", "datasets", "scikit-learn")}

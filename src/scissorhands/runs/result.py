@@ -78,6 +78,11 @@ class Run:
         return str(self.record["method"]["name"])
 
     @property
+    def title(self) -> str:
+        """Return the name of the method, with that of the variant where a recipe has several."""
+        return "-".join(filter(None, (self.method, str(self.record.get("variant", "")))))
+
+    @property
     def settings(self) -> dict[str, Any]:
         """Return the method's settings."""
         return {name: value for name, value in self.record["method"].items() if name != "name"}

@@ -58,6 +58,7 @@ _RECORD: dict[str, tuple[Any, bool]] = {
     "split.labels": (str, False),
     "method": (dict, True),
     "method.name": (str, True),
+    "variant": (str, False),
 }
 _RESULT: dict[str, tuple[Any, bool]] = {
     "manifest": (str, True),

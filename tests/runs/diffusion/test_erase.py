@@ -289,7 +289,7 @@ DIFFERENT: dict[str, dict[str, Any]] = {
     "with an anchor": {"anchor": "a four"},
     "with another anchor": {"anchor": "a five"},
     "by sgd": {"optimizer": "sgd"},
-    "guarded by the epoch": {"guard": "epoch"},
+    "as published": {"reading": "published"},
     "with more to forget": {"balance": 0.9},
     "trimmed more": {"trim": 0.2},
 }

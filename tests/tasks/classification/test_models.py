@@ -26,6 +26,7 @@ from scissorhands.data.sources import Source
 from scissorhands.errors import ModelError
 from scissorhands.evaluation.predict import require_fit
 from scissorhands.methods.modes import evaluating
+from scissorhands.methods.reinit import reset
 from scissorhands.runs.place import Place
 from scissorhands.runs.scrub import scrub
 from scissorhands.runs.subject import load_classifier
@@ -55,6 +56,23 @@ def folder(tmp_path: Path) -> Path:
     blueprint = Blueprint("small", {"classes": 3, "channels": 1, "width": 2})
     models.save(blueprint.build(), blueprint, tmp_path / "model")
     return tmp_path / "model"
+
+
+@pytest.mark.parametrize("name", ["resnet18", "resnet34"])
+def test_our_resnets_start_as_published_and_retraining_draws_them_alike(name: str) -> None:
+    model = NETWORKS[name](classes=3, channels=3, width=16)
+    for again in (False, True):
+        if again:
+            reset(model, seed=1)
+        for layer in model.modules():
+            if isinstance(layer, nn.Conv2d):  # normal, with a variance of 2 / (outputs · height · width)
+                weight, expected = layer.weight.detach(), (2 / (layer.out_channels * layer.kernel_size[0] ** 2)) ** 0.5
+                assert layer.bias is None
+                assert weight.std().item() == pytest.approx(expected, rel=0.15)
+                assert weight.abs().max() > 2 * expected  # which a uniform draw never reaches
+            if isinstance(layer, nn.BatchNorm2d):
+                assert (layer.weight == 1).all()
+                assert (layer.bias == 0).all()
 
 
 def images(count: int = 6, channels: int = 1, size: int = 8) -> Tensor:

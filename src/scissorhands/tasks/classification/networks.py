@@ -34,19 +34,29 @@ def unit(images: Tensor, dtype: torch.dtype) -> Tensor:
     return images.to(dtype) / 255 if images.dtype == torch.uint8 else images.to(dtype)
 
 
+class Conv(nn.Conv2d):
+    """A convolution without bias, drawn from a normal distribution by its fan-out (He et al., 2015)."""
+
+    def __init__(self, inside: int, outside: int, size: int, stride: int = 1) -> None:
+        super().__init__(inside, outside, size, stride, padding=size // 2, bias=False)
+
+    def reset_parameters(self) -> None:
+        """Draw the weights, in place; retraining draws them in the same way."""
+        nn.init.kaiming_normal_(self.weight, mode="fan_out", nonlinearity="relu")
+
+
 class Block(nn.Module):
     """Two convolutions and a way around them."""
 
     def __init__(self, inside: int, outside: int, stride: int) -> None:
         super().__init__()
-        self.conv1 = nn.Conv2d(inside, outside, 3, stride, padding=1, bias=False)
+        self.conv1 = Conv(inside, outside, 3, stride)
         self.bn1 = nn.BatchNorm2d(outside)
-        self.conv2 = nn.Conv2d(outside, outside, 3, padding=1, bias=False)
+        self.conv2 = Conv(outside, outside, 3)
         self.bn2 = nn.BatchNorm2d(outside)
         self.shortcut = nn.Sequential()
         if stride != 1 or inside != outside:
-            convolution = nn.Conv2d(inside, outside, 1, stride, bias=False)
-            self.shortcut = nn.Sequential(convolution, nn.BatchNorm2d(outside))
+            self.shortcut = nn.Sequential(Conv(inside, outside, 1, stride), nn.BatchNorm2d(outside))
 
     def forward(self, x: Tensor) -> Tensor:
         """Return the block's output."""
@@ -60,7 +70,7 @@ class ResNet(nn.Module):
     def __init__(self, depths: list[int], classes: int, channels: int, width: int) -> None:
         super().__init__()
         self.normalize = Normalize([0.5] * channels, [0.25] * channels)
-        self.conv1 = nn.Conv2d(channels, width, 3, padding=1, bias=False)
+        self.conv1 = Conv(channels, width, 3)
         self.bn1 = nn.BatchNorm2d(width)
         self.layer1 = _stage(width, width, depths[0], stride=1)
         self.layer2 = _stage(width, 2 * width, depths[1], stride=2)
