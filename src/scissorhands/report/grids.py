@@ -43,11 +43,11 @@ def side_by_side(columns: Mapping[str, Drawn]) -> Image.Image:
         )
         draw.multiline_text((_GAP, above + row * (_CELL + _GAP)), text, "black", font)
     for column, (name, drawn) in enumerate(columns.items()):
-        left, cell = _SIDE + column * (_CELL + _GAP), replace(drawn.pictures, side=_CELL)
+        left, shown = _SIDE + column * (_CELL + _GAP), replace(drawn.pictures, side=min(_CELL, drawn.pictures.side))
         draw.multiline_text((left, 0), "\n".join(textwrap.wrap(name, _CELL // 8)), "black", font)
         for row, number in enumerate(rows):
-            image = Image.fromarray(np.asarray(cell[number : number + 1][0].permute(1, 2, 0)))
-            page.paste(image, (left, above + row * (_CELL + _GAP)))
+            image = Image.fromarray(np.asarray(shown[number : number + 1][0].permute(1, 2, 0)))
+            page.paste(image.resize((_CELL, _CELL), Image.Resampling.NEAREST), (left, above + row * (_CELL + _GAP)))
     return page
 
 

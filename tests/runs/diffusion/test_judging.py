@@ -4,7 +4,6 @@ import base64
 import itertools
 import json
 import sys
-import warnings
 from collections.abc import Callable, Sequence
 from importlib.metadata import version
 from pathlib import Path
@@ -15,17 +14,15 @@ import scipy.linalg
 import torch
 import torch.nn.functional as F
 from PIL import Image
-from torch import Tensor, nn
+from torch import Tensor
 from transformers import (
-    CLIPConfig,
     CLIPModel,
     CLIPProcessor,
-    CLIPTokenizer,
     ResNetConfig,
     ResNetForImageClassification,
 )
 
-from helpers import tinysd
+from helpers import tinyjudges, tinysd
 from helpers.commands import Answer, cli, done
 from helpers.tinysd import command, listing
 from scissorhands import runs
@@ -200,28 +197,10 @@ def test_a_run_says_itself_what_its_classes_are_called(tmp_path: Path, drawn: Pa
 # FID
 
 
-class Mean(nn.Module):
-    """Three features: a mixture of the mean colors of the quarters."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        torch.manual_seed(0)
-        self.mixture = nn.Linear(12, 3)
-
-    def forward(self, images: Tensor) -> Tensor:
-        quarters: Tensor = F.adaptive_avg_pool2d(images, 2)
-        mixed: Tensor = self.mixture(quarters.flatten(1))
-        return mixed
-
-
 @pytest.fixture(scope="module")
 def features(base: Path) -> Path:
     """The features as a TorchScript file."""
-    path = base / "mean.pt"
-    with warnings.catch_warnings():
-        warnings.filterwarnings("ignore", "`torch.jit", DeprecationWarning)
-        torch.jit.save(torch.jit.script(Mean().eval()), path)
-    return path
+    return tinyjudges.features(base / "mean.pt")
 
 
 def frechet(real: Sequence[Path], fake: Sequence[Path]) -> float:
@@ -231,7 +210,7 @@ def frechet(real: Sequence[Path], fake: Sequence[Path]) -> float:
         images = torch.stack([pixels(file) for file in files]).float()
         large = F.interpolate(images, (299, 299), mode="bilinear", antialias=True)
         with torch.no_grad():
-            rows.append(Mean()(large / 128 - 1).double().numpy())
+            rows.append(tinyjudges.Mean()(large / 128 - 1).double().numpy())
     means, covariances = [x.mean(axis=0) for x in rows], [np.cov(x, rowvar=False) for x in rows]
     root = scipy.linalg.sqrtm(covariances[0] @ covariances[1]).real
     return float(((means[0] - means[1]) ** 2).sum() + np.trace(covariances[0] + covariances[1] - 2 * root))
@@ -316,25 +295,7 @@ def test_a_missing_torchmetrics_is_refused(
 @pytest.fixture(scope="module")
 def clip(base: Path) -> Path:
     """The folder of a CLIP model with random weights that reads letters, and images of 16 × 16."""
-    folder = base / "tiny-clip"
-    letters = [chr(code) for code in range(ord("a"), ord("z") + 1)]
-    words = ["<|startoftext|>", "<|endoftext|>", *letters, *(f"{letter}</w>" for letter in letters)]
-    torch.manual_seed(0)
-    sizes = {"hidden_size": 16, "intermediate_size": 16, "num_hidden_layers": 1, "num_attention_heads": 2}
-    text = {"vocab_size": len(words), "max_position_embeddings": 12, "bos_token_id": 0, "eos_token_id": 1, **sizes}
-    vision = {"image_size": 16, "patch_size": 8, **sizes}
-    CLIPModel(CLIPConfig(text_config=text, vision_config=vision, projection_dim=8)).save_pretrained(folder)
-    CLIPTokenizer(vocab={word: number for number, word in enumerate(words)}, merges=[]).save_pretrained(folder)
-    preprocessing = {
-        "image_processor_type": "CLIPImageProcessor",
-        "size": {"shortest_edge": 16},
-        "crop_size": {"height": 16, "width": 16},
-        "resample": 3,
-        "image_mean": [0.5, 0.4, 0.3],
-        "image_std": [0.2, 0.3, 0.4],
-    }
-    (folder / "preprocessor_config.json").write_text(json.dumps(preprocessing))
-    return folder
+    return tinyjudges.clip(base / "tiny-clip")
 
 
 def cosines(files: Sequence[Path], prompts: Sequence[str], clip: Path) -> list[float]:
