@@ -13,6 +13,7 @@ import torch
 from transformers import ResNetConfig, ResNetForImageClassification
 
 from helpers.commands import cli
+from scissorhands import runs
 from scissorhands.bench.classification import DEMO, bench
 from scissorhands.bench.diffusion import is_one
 from scissorhands.bench.recipe import PAPER, Recipe
@@ -233,6 +234,50 @@ def test_a_list_stands_for_each_of_its_values(tmp_path: Path) -> None:
         "scissorhands-trim=0.1-lr=0.001",
         "scissorhands-trim=0.2-lr=0.001",
     ]
+
+
+VARIED = SMALL + (
+    'seeds=[0]\nmethods=["retrain", "finetune"]\n[training]\nepochs=1\n'
+    "[finetune]\nepochs=1\n[finetune.paper]\nlr=0.1\n[finetune.script]\nlr=[0.01, 0.02]\n"
+)
+
+
+def test_a_method_may_have_variants_by_source(tmp_path: Path) -> None:
+    _, *found = Recipe.read(written(tmp_path, VARIED)).entries
+    assert [(one.label, one.variant, one.method.to_dict()["lr"]) for one in found] == [
+        ("finetune-paper", "paper", 0.1),
+        ("finetune-script-lr=0.01", "script", 0.01),
+        ("finetune-script-lr=0.02", "script", 0.02),
+    ]
+    assert {one.method.to_dict()["epochs"] for one in found} == {1}
+    assert found[0].sources == {"epochs": "paper and script", "lr": "paper"}
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "says"),
+    [
+        ("finetune.paper", "finetune.papper", "'finetune' has no variant 'papper'. Did you mean 'paper'"),
+        ("finetune.paper", "finetune.paper.x", "'x' of 'finetune.paper' is a table"),
+        ("[0.01, 0.02]", "[]", "'lr' of 'finetune.script' is an empty list"),
+        ("lr=0.1", "rl=0.1", "has no setting 'rl'"),
+    ],
+)
+def test_a_variant_that_is_none_is_refused(old: str, new: str, says: str, tmp_path: Path) -> None:
+    with pytest.raises(SettingError, match=says):
+        Recipe.read(written(tmp_path, VARIED.replace(old, new)))
+
+
+def test_variants_are_rows_of_their_own(tmp_path: Path) -> None:
+    table = bench(Recipe.read(written(tmp_path, VARIED)), tmp_path / "out", "cpu")
+    assert [row.method for row in table.rows] == [
+        "original",
+        "retrain",
+        "finetune-paper",
+        "finetune-script lr=0.01",
+        "finetune-script lr=0.02",
+    ]
+    assert runs.read(tmp_path / "out/seed-0/finetune-paper").record["variant"] == "paper"
+    assert {table.nearest(), *(d.other for d in table.differences)} == {row.method for row in table.rows} - {"retrain"}
 
 
 def test_a_bench_goes_on_where_it_stopped_and_refuses_other_settings(tmp_path: Path) -> None:

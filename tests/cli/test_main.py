@@ -18,7 +18,7 @@ import torch
 
 from helpers.commands import cli, done
 from helpers.nursery import Child, Nursery
-from scissorhands import runs
+from scissorhands import runs, tasks
 from scissorhands.cli.main import _stop
 from scissorhands.data.sources import Source
 from scissorhands.data.split import held_out
@@ -28,7 +28,6 @@ from scissorhands.metrics import GAP_OVER, Verdict
 from scissorhands.runs import Result
 from scissorhands.tasks.classification import models
 from scissorhands.tasks.classification.models import Blueprint
-from scissorhands.tasks.diffusion.esd import ErasedDiffusion
 
 TRAIN = "train --model small --model-set width=4 --data digits --set epochs=2 --set batch_size=64"
 QUICK = "--method finetune --set epochs=1"
@@ -404,18 +403,18 @@ def test_a_report_does_not_average_networks_of_different_widths(trained: Path, t
 def test_every_method_is_listed_with_its_paper() -> None:
     shown = done("methods").out
     listed = parsed("methods")
-    assert [row["name"] for row in listed] == [*METHODS, "esd"]
+    assert [row["name"] for row in listed] == [*tasks.methods()]
     for row in listed:
         assert row["name"] in shown
         assert row["what"]
         assert row["paper"]
 
 
-@pytest.mark.parametrize("name", [*METHODS, "esd"])
+@pytest.mark.parametrize("name", [*tasks.methods()])
 def test_every_method_shows_its_settings(name: str) -> None:
     shown = done(f"methods {name}").out
     listed = parsed(f"methods {name}")
-    kind = ErasedDiffusion if name == "esd" else METHODS[name]
+    kind = tasks.methods()[name]
     assert listed["settings"] == json.loads(json.dumps(list(kind.described())))
     for row in listed["settings"]:
         assert row["name"] in shown

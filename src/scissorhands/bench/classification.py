@@ -75,8 +75,6 @@ def _require_sense(recipe: Recipe, read: Read) -> None:
 
 def _about(recipe: Recipe) -> dict[str, Any]:
     """The whole recipe as plain values, and the runs that it makes."""
-    names = ["original", *(entry.label for entry in recipe.entries)]
-    places = [there for seed in recipe.seeds for _, _, there in _places(recipe, seed)]
     return {
         "title": recipe.title,
         "level": recipe.level,
@@ -92,16 +90,8 @@ def _about(recipe: Recipe) -> dict[str, Any]:
         },
         "methods": {entry.label: {"name": entry.name, **entry.method.to_dict()} for entry in recipe.entries},
         "tried": {entry.label: entry.tried for entry in recipe.entries},
-        "runs": [f"{there}/{name}" for there in places for name in names],
+        "runs": recipe.runs(),
     }
-
-
-def _places(recipe: Recipe, seed: int) -> Iterator[tuple[int, int, Path]]:
-    """The draws and the seeds of methods on the original of one seed, and where the runs of each go."""
-    for draw in recipe.draws or [recipe.split_seed]:
-        there = Path(f"seed-{seed}", f"draw-{draw}" if recipe.draws else "")
-        for method_seed in recipe.method_seeds or [seed]:
-            yield draw, method_seed, there / (f"method-{method_seed}" if recipe.method_seeds else "")
 
 
 def _seed(recipe: Recipe, folder: Path, seed: int, device: str, read: Read, log: Log) -> Iterator[Run]:
@@ -119,7 +109,7 @@ def _seed(recipe: Recipe, folder: Path, seed: int, device: str, read: Read, log:
             log,
             read,
         )
-    for draw, method_seed, there in _places(recipe, seed):
+    for draw, method_seed, there in recipe.places(seed):
         yield from _draw(recipe, trained, draw, Place(folder / there, seed=method_seed, device=device), read, log)
 
 
@@ -128,9 +118,9 @@ def _draw(recipe: Recipe, trained: Path, draw: int, place: Place, read: Read, lo
     # The original is trained here, by what the recipe says: it may know little, but its labels fit.
     request = Request(Forget(recipe.forget), recipe.data, draw, recipe.unseen, untrained=True)
 
-    def at(name: str) -> Place:
+    def at(name: str, variant: str = "") -> Place:
         there = place.folder / name
-        return replace(place, folder=there, resume=runs.resumable(there))
+        return replace(place, folder=there, resume=runs.resumable(there), variant=variant)
 
     factory = recipe.model if ":" in recipe.model else None
     device = place.torch_device()
@@ -141,7 +131,8 @@ def _draw(recipe: Recipe, trained: Path, draw: int, place: Place, read: Read, lo
     for entry in recipe.entries:
         settings = entry.method.to_dict()
         run = _finished(at(entry.label).folder, settings)
-        run = run or scrub(str(trained), request, entry.name, settings, at(entry.label), factory, read, log)
+        there = at(entry.label, entry.variant)
+        run = run or scrub(str(trained), request, entry.name, settings, there, factory, read, log)
         made.append((run, entry.tried))
     deeper = [(Audit(run, recipe.level, {}, {}, factory, device, read=read).carry_out(log), n) for run, n in made]
     references = [run for run, _ in deeper if run.method == "retrain"]

@@ -3,7 +3,7 @@
 import itertools
 import math
 from collections.abc import Collection, Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
 from typing import Any, ClassVar, Self
@@ -21,6 +21,8 @@ from ..tasks.classification.task import Classification
 
 # The paper's comparison: the oracle first, then the eight others, then its own method.
 PAPER = ("retrain", "finetune", "ascent", "influence", "shrink", "expand", "l1sparse", "salun", "scissorhands")
+# Where the settings of a method come from: the paper's text, the scripts of its published code, or our own trials.
+VARIANTS = ("paper", "script", "ours")
 HOLDOUT = 0.1  # the share of the training data that is held out as unseen, unless something else is asked
 _BYTES, _DEPTH = 4 << 20, 8  # more than any recipe has
 _ENTRIES = 1000  # combinations of the settings of one method
@@ -37,6 +39,8 @@ class Entry:
     name: str
     method: Method
     tried: int | None = None
+    variant: str = ""
+    sources: Mapping[str, str] = field(default_factory=dict)  # where the settings come from that the recipe names
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -124,6 +128,19 @@ class Recipe(BaseRecipe):
             )
         ]
 
+    def places(self, seed: int) -> Iterator[tuple[int, int, Path]]:
+        """Yield the draws and the seeds of methods on the original of one seed, and where the runs of each go."""
+        for draw in self.draws or [self.split_seed]:
+            there = Path(f"seed-{seed}", f"draw-{draw}" if self.draws else "")
+            for method_seed in self.method_seeds or [seed]:
+                yield draw, method_seed, there / (f"method-{method_seed}" if self.method_seeds else "")
+
+    def runs(self) -> list[str]:
+        """List the folders of all runs but the trainings."""
+        names = ["original", *(entry.label for entry in self.entries)]
+        places = [there for seed in self.seeds for _, _, there in self.places(seed)]
+        return [f"{there}/{name}" for there in places for name in names]
+
     @classmethod
     def make(cls, values: Mapping[str, Any]) -> Self:
         """Make the recipe of these values; data may be given by its name alone."""
@@ -156,14 +173,28 @@ def require_trusted(names: Iterable[str], trusted: Collection[str]) -> None:
 
 
 def entries(name: str, kind: type[Method], settings: Mapping[str, Any], tried: int | None = None) -> Iterator[Entry]:
-    """Return the method with its settings; a list stands for each of its values in turn."""
+    """Return the method with its settings, once for every variant where there are some."""
+    common = {key: value for key, value in settings.items() if not isinstance(value, dict)}
+    variants = {key: value for key, value in settings.items() if isinstance(value, dict)}
+    for variant, own in (variants or {"": {}}).items():
+        if variant and variant not in VARIANTS:
+            raise SettingError(f"'{name}' has no variant '{variant}'. {did_you_mean(variant, VARIANTS)}")
+        if lists := [key for key, value in own.items() if isinstance(value, dict)]:
+            raise SettingError(f"'{lists[0]}' of '{name}.{variant}' is a table, and settings are plain values.")
+        shared = " and ".join(variants) or "recipe"
+        sources = {**dict.fromkeys(common, shared), **dict.fromkeys(own, variant)}
+        for swept in _swept({**common, **own}, ".".join(filter(None, (name, variant)))):
+            chosen = [f"{key}={value}" for key, value in swept.items()]
+            label = "-".join([name.replace(":", "."), *filter(None, [variant]), *chosen])
+            label = label.replace("/", "_").replace("\0", "_")  # it is the name of a folder
+            yield Entry(label, name, kind.make({**common, **own, **swept}), tried, variant, sources)
+
+
+def _swept(settings: Mapping[str, Any], name: str) -> Iterator[dict[str, Any]]:
+    """Yield every combination of the values in lists."""
     lists = {key: value for key, value in settings.items() if isinstance(value, list)}
     if empty := [key for key, value in lists.items() if not value]:
         raise SettingError(f"'{empty[0]}' of '{name}' is an empty list: give it a value, or leave it out.")
     if (count := math.prod(map(len, lists.values()))) > _ENTRIES:
         raise SettingError(f"the lists of '{name}' stand for {count:,} settings, and at most {_ENTRIES:,} are run.")
-    for values in itertools.product(*lists.values()):
-        chosen = dict(zip(lists, values, strict=True))
-        label = "-".join([name.replace(":", "."), *(f"{key}={value}" for key, value in chosen.items())])
-        label = label.replace("/", "_").replace("\0", "_")  # it is the name of a folder
-        yield Entry(label, name, kind.make({**settings, **chosen}), tried)
+    yield from (dict(zip(lists, values, strict=True)) for values in itertools.product(*lists.values()))

@@ -13,6 +13,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from rich.table import Table as Grid
 from rich.text import Text
 
+from ..bench.plan import Plan
 from ..data.problem import Log, ignore
 from ..methods.damage import advice
 from ..metrics import METRICS
@@ -144,6 +145,32 @@ def show_bench(shown: table.Table, folder: Path, as_json: bool) -> None:
     """Show the table of a bench, and where its page is."""
     show_table(shown, as_json)
     err.print(f"wrote {plain(folder / 'report.html')} and {plain(folder / 'table.json')}")
+
+
+def show_plan(planned: Plan, as_json: bool) -> None:
+    """Show what a recipe would run: settings with their sources, the runs, the time, and what is missing."""
+    if as_json:
+        say_json(vars(planned))
+        return
+    show_rows(planned.settings, as_json)
+    for name in planned.runs:
+        out.print(plain(name))
+    out.print(f"{plain(planned.title)}: {len(planned.runs)} runs. Nothing was run or written.")
+    if planned.seconds is not None:
+        out.print(f"All steps take about {_duration(planned.seconds)} on this machine; scoring comes on top.")
+    for one in planned.missing:
+        out.print(f"missing: {plain(one)}")
+
+
+def _duration(seconds: float) -> str:
+    """Return a time as a person says it.
+
+    >>> _duration(40), _duration(100), _duration(7260), _duration(200000)
+    ('1 min', '2 min', '2.0 h', '2.3 days')
+    """
+    if seconds < 3600:
+        return f"{max(1, round(seconds / 60))} min"
+    return f"{seconds / 3600:.1f} h" if seconds < 86400 else f"{seconds / 86400:.1f} days"
 
 
 def show_rows(rows: list[dict[str, Any]], as_json: bool) -> None:

@@ -73,8 +73,12 @@ class Source(Settings):
     augment: str = setting("", text, "crop, flip, 'crop,flip' or none; by default what is usual for the data set")
     memory: float = setting(2.0, non_negative, "the most GiB of images to hold in memory; a larger set is streamed")
 
-    def load(self) -> Data:
-        """Read the data, or the cache of it."""
+    def here(self) -> bool:
+        """Return whether the data can be read without a download."""
+        return self.name == "digits" or _folder(self.name) is not None
+
+    def load(self, cache: bool = True) -> Data:
+        """Read the data, or the cache of it; without `cache`, which is then not written either, images are streamed."""
         known = KNOWN.get(self.name, Known())
         augment = augmentation(self.augment or known.augment)
         if self.name == "digits":
@@ -88,7 +92,9 @@ class Source(Settings):
         image = image_column(train, self.image)
         label = label_column(train, self.label or (known.label if known.label in train.column_names else ""))
         classes = class_names(train, label)
-        read = partial(_records, image=image, label=label, classes=classes, size=self.size, memory=self.memory)
+        read = partial(
+            _records, image=image, label=label, classes=classes, size=self.size, memory=self.memory if cache else 0.0
+        )
         data = Data(read(train), read(test), augment)
         shapes = [tuple(records.fetch(torch.arange(1))[0].shape[1:]) for records in (data.train, data.test)]
         if shapes[0] != shapes[1]:

@@ -12,7 +12,8 @@ from ..errors import ReadError, RunError
 from ..files import read_json, write_text
 
 ABOUT, TABLE, PAGE = "recipe.json", "table.json", "report.html"  # what a bench leaves beside its runs
-BENCH = (ABOUT, TABLE, PAGE, "seed-*", "original")  # all that the folder of a bench may hold
+PICTURES = ("grid.png", "body_parts.csv", "body_parts.svg")
+BENCH = (ABOUT, TABLE, PAGE, *PICTURES, "seed-*", "original", "compared")  # all that the folder of a bench may hold
 
 
 @contextmanager
