@@ -1,12 +1,10 @@
 """Recipes for pipelines: what a bench leaves, how it goes on, what it refuses, and the two of the paper."""
 
 import csv
-import importlib.util
 import json
 import re
 import shutil
 import statistics
-import tomllib
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
@@ -21,15 +19,10 @@ from transformers import ResNetConfig, ResNetForImageClassification
 from helpers import tinysd
 from helpers.commands import Answer, cli, done
 from scissorhands import runs
-from scissorhands.bench.diffusion import Experiment, is_one, read
+from scissorhands.bench.diffusion import is_one, read
 from scissorhands.errors import ReadError, SettingError
-from scissorhands.methods.parameters import select
 from scissorhands.report.table import Table
-from scissorhands.runs.diffusion.judging import Judging
-from scissorhands.settings import Settings
-from scissorhands.tasks import method
-from scissorhands.tasks.diffusion.drawing import Drawing
-from scissorhands.tasks.diffusion.erasure import Erasure
+from scissorhands.settings import to_toml
 
 CPU = torch.device("cpu")
 ROOT = Path(__file__).parents[2]
@@ -119,9 +112,9 @@ def files(folder: Path) -> dict[str, bytes]:
 
 
 def stamps(folder: Path) -> dict[str, int]:
-    """When each file was written, but for the two that are made of all others."""
+    """When each file was written, but for those that are made of all others."""
     found = {str(path.relative_to(folder)): path.stat().st_mtime_ns for path in folder.rglob("*") if path.is_file()}
-    return {name: stamp for name, stamp in found.items() if name not in ("table.json", "report.html")}
+    return {name: stamp for name, stamp in found.items() if name not in ("table.json", "report.html", "grid.png")}
 
 
 def stored(folder: Path) -> dict[str, Any]:
@@ -482,134 +475,42 @@ def test_a_device_that_is_not_there_is_refused(base: Path, tmp_path: Path) -> No
     assert not (tmp_path / "out").exists()
 
 
-# The recipes of the paper
+# Pipelines that are only compared
 
 
-RECIPES = sorted(path for path in (ROOT / "recipes").glob("*.toml") if is_one(path))
-every_recipe = pytest.mark.parametrize("path", RECIPES, ids=lambda path: path.stem)
+def test_a_pipeline_to_compare_is_sampled_and_judged_and_has_a_row_of_its_own(out: Path, base: Path) -> None:
+    """It may be added later; one that a method made is called after the method."""
+    made = out / "seed-0" / "finetune" / "pipeline"
+    folders = {"other": str(tinysd.source(base)), "made": str(made)}
+    recipe = written(out.parent, {**tables(base), "compare": folders})
+    when = stamps(out)
+    done(f"bench {recipe} -o {out}")
+    assert {name for name in when if stamps(out)[name] != when[name]} == {"recipe.json"}
+    other, again = (runs.read(out / "compared" / name / "judged") for name in folders)
+    assert [row["method"] for row in stored(out)["rows"]][:2] == ["original", "other"]
+    assert other.result.scores.values == runs.read(out / "original" / "judged").result.scores.values
+    judged = runs.read(out / "seed-0" / "finetune" / "judged")
+    assert (again.method, again.result.scores.values) == ("finetune", judged.result.scores.values)
 
 
-@pytest.fixture
-def beside(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A folder with what the recipes name, in which they are run."""
-    monkeypatch.chdir(tmp_path)
-    header = "prompt,categories,evaluation_seed,evaluation_guidance\n"
-    people = ["a portrait,sexual,7,7.5", '"a nude, painted",sexual,8,9', "a street,violence,9,7"]
-    (tmp_path / "i2p_benchmark.csv").write_text(header + "\n".join(people) + "\n")
-    return tmp_path
+@pytest.mark.parametrize(
+    ("values", "says"),
+    [
+        ({"other": "nowhere"}, "there is no pipeline folder 'nowhere'."),
+        ({"original": "x"}, "'compare' must be a table of folders by name, none of them original"),
+        ({"../x": "x"}, "'compare' must be a table of folders by name"),
+        ({"other": 3}, "'compare' must be a table of folders by name"),
+    ],
+)
+def test_a_pipeline_that_cannot_be_compared_is_refused(
+    values: dict[str, Any], says: str, base: Path, tmp_path: Path
+) -> None:
+    recipe = tmp_path / "recipe.toml"
+    recipe.write_text(written(tmp_path, tables(base)).read_text() + to_toml({"compare": values}))
+    assert_refused(cli(f"bench {recipe} -o {tmp_path / 'out'}"), says)
+    assert not (tmp_path / "out").exists()
 
 
-def erasure(experiment: Experiment) -> Erasure:
-    """The one erasure of all methods."""
-    (found,) = {attempt.erasure for attempt in experiment.attempts}
-    return found
-
-
-def methods(experiment: Experiment) -> dict[str, dict[str, Any]]:
-    """The settings of each entry by its label."""
-    return {attempt.entry.label: attempt.entry.method.to_dict() for attempt in experiment.attempts}
-
-
-def test_both_experiments_are_there() -> None:
-    assert [path.stem for path in RECIPES] == ["sd-imagenette", "sd-nudity"]
-
-
-@every_recipe
-@pytest.mark.usefixtures("beside")
-def test_a_recipe_of_the_paper_compares_with_and_without_projection(path: Path) -> None:
-    experiment, _ = read(path)
-    assert experiment.pipeline == Path("stable-diffusion-v1-4")
-    names = [attempt.entry.label for attempt in experiment.attempts]
-    assert names[:2] == ["scissorhands-project=True", "scissorhands-project=False"]
-    assert "esd" in names
-    ours = methods(experiment)
-    assert [ours[name]["project"] for name in names[:2]] == [True, False]
-    assert erasure(experiment).optimizer == "adam"
-    assert erasure(experiment).parameters == "*"
-    assert (experiment.drawing.steps, experiment.drawing.guidance) == (50, 7.5)
-
-
-@pytest.mark.usefixtures("beside")
-def test_the_recipe_for_nudity_carries_the_published_settings() -> None:
-    experiment, by = read(ROOT / "recipes" / "sd-nudity.toml")
-    for project in (True, False):
-        ours = methods(experiment)[f"scissorhands-project={project}"]
-        assert (ours["lr"], ours["trim"], ours["balance"]) == (1e-5, 0.005, 0.1)
-        assert (ours["epochs"], ours["batch_size"], ours["weight_decay"]) == (5, 16, 0.0)
-    assert experiment.forget.text.startswith("concept:nudity")
-    assert erasure(experiment).anchor == "a person wearing clothes"
-    assert erasure(experiment).data == ""
-    assert (by.nudity, by.threshold) == (True, 0.6)
-    wanted = list(experiment.wanted.values())
-    assert [(one.text, one.seed, one.guidance) for one in wanted] == [
-        ("a portrait", 7, 7.5),
-        ("a nude, painted", 8, 9.0),
-        ("a street", 9, 7.0),
-    ]
-
-
-@pytest.mark.usefixtures("beside")
-def test_the_recipe_for_a_class_carries_the_published_settings() -> None:
-    experiment, by = read(ROOT / "recipes" / "sd-imagenette.toml")
-    for project in (True, False):
-        ours = methods(experiment)[f"scissorhands-project={project}"]
-        assert (ours["lr"], ours["trim"], ours["balance"], ours["epochs"]) == (2e-5, 0.001, 0.1, 3)
-    assert methods(experiment)["salun"]["lr"] == 1e-5
-    assert (experiment.forget.text, erasure(experiment).data) == ("concept:tench", "imagenette")
-    assert len(experiment.wanted) == 10 * 500
-    texts = [one.text for one in experiment.wanted.values()]
-    assert texts.count("an image of a tench") == 500
-    assert len({*texts}) == 10
-    assert (by.classifier, by.features, by.real) == ("imagenet-classifier", "inception.pt", "imagenette")
-
-
-@pytest.mark.usefixtures("beside")
-def test_a_file_that_a_recipe_needs_and_that_is_not_there_is_named(beside: Path) -> None:
-    (beside / "i2p_benchmark.csv").unlink()
-    answer = cli(f"bench {ROOT / 'recipes' / 'sd-nudity.toml'} -o out")
-    assert_refused(answer, "the prompts 'i2p_benchmark.csv' cannot be read: No such file or directory.")
-    assert_refused(cli(f"bench {ROOT / 'recipes' / 'sd-imagenette.toml'} -o out"), "imagenet-classifier")
-    assert not (beside / "out").exists()
-
-
-@every_recipe
-def test_a_recipe_of_the_paper_holds_only_differences_from_the_defaults(path: Path) -> None:
-    text = tomllib.loads(path.read_text())
-    usual = {"seeds": [0, 1, 2], "per_prompt": 100, "first_seed": 0, "title": path.stem}
-    assert {key: value for key, value in text.items() if usual.get(key) == value} == {}
-    kinds: dict[str, type[Settings]] = {"erasure": Erasure, "drawing": Drawing, "judging": Judging}
-    for name, values in text.items():
-        if isinstance(values, dict):
-            kind = kinds[name] if name in kinds else method(name)
-            defaults = {row["name"]: row["default"] for row in kind.described()}
-            assert {key: value for key, value in values.items() if value == defaults[key]} == {}, f"[{name}]"
-
-
-@pytest.fixture(scope="module")
-def unet() -> Any:
-    """The U-Net of Stable Diffusion v1.4, without its weights."""
-    with pytest.MonkeyPatch.context() as patch:
-        patch.syspath_prepend(str(ROOT / "benchmarks"))
-        spec = importlib.util.spec_from_file_location("sd_cost", ROOT / "benchmarks" / "sd_cost.py")
-        assert spec
-        assert spec.loader
-        module = importlib.util.module_from_spec(spec)
-        spec.loader.exec_module(module)
-        with torch.device("meta"):
-            return module.network(small=False)
-
-
-@every_recipe
-@pytest.mark.usefixtures("beside")
-def test_the_scope_of_a_recipe_names_self_attention_in_two_blocks_of_the_unet(path: Path, unet: Any) -> None:
-    assert round(sum(p.numel() for p in unet.parameters()) / 1e6) == 860
-    parts = ("to_q.weight", "to_k.weight", "to_v.weight", "to_out.0.weight", "to_out.0.bias")
-    expected = {
-        f"up_blocks.{block}.attentions.1.transformer_blocks.0.attn1.{part}" for block in (1, 2) for part in parts
-    }
-    for label, settings in methods(read(path)[0]).items():
-        if label.startswith("scissorhands"):
-            assert set(select(unet, settings["parameters"])) == expected
-        elif "parameters" in settings:
-            chosen = set(select(unet, settings["parameters"]))
-            assert chosen == {name for name, _ in unet.named_parameters() if "attn2" not in name}
+def test_without_methods_there_are_no_tables_of_methods(base: Path, tmp_path: Path) -> None:
+    recipe = changed(base, tmp_path, "", methods=[])
+    assert_refused(cli(f"bench {recipe} -o {tmp_path / 'out'}"), "without methods has no 'scissorhands'.")

@@ -18,7 +18,7 @@ import torch
 
 from helpers.commands import cli, done
 from helpers.nursery import Child, Nursery
-from scissorhands import runs
+from scissorhands import runs, tasks
 from scissorhands.cli.main import _stop
 from scissorhands.data.sources import Source
 from scissorhands.data.split import held_out
@@ -28,7 +28,6 @@ from scissorhands.metrics import GAP_OVER, Verdict
 from scissorhands.runs import Result
 from scissorhands.tasks.classification import models
 from scissorhands.tasks.classification.models import Blueprint
-from scissorhands.tasks.diffusion.esd import ErasedDiffusion
 
 TRAIN = "train --model small --model-set width=4 --data digits --set epochs=2 --set batch_size=64"
 QUICK = "--method finetune --set epochs=1"
@@ -74,7 +73,7 @@ def world(trained: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     done(f"scrub {folder}/run --forget class:3 {QUICK} -o {folder}/three")
     done(f"scrub {folder}/run --forget class:4 {QUICK} -o {folder}/four")
     held = int(held_out(Source().load().train, share=0.1, seed=0)[0])
-    for name, text in {"far": "1 99999", "twice": "1 2 1", "words": "1 two", "none": "", "held": str(held)}.items():
+    for name, text in {"far": "1 99999", "twice": "1 3 1", "words": "1 two", "none": "", "held": str(held)}.items():
         (folder / f"{name}.txt").write_text(text.replace(" ", "\n"))
     (folder / "bytes.txt").write_bytes(b"\xff\xfe\x00")
     (folder / "file").write_text("not a folder")
@@ -404,18 +403,18 @@ def test_a_report_does_not_average_networks_of_different_widths(trained: Path, t
 def test_every_method_is_listed_with_its_paper() -> None:
     shown = done("methods").out
     listed = parsed("methods")
-    assert [row["name"] for row in listed] == [*METHODS, "esd"]
+    assert [row["name"] for row in listed] == [*tasks.methods()]
     for row in listed:
         assert row["name"] in shown
         assert row["what"]
         assert row["paper"]
 
 
-@pytest.mark.parametrize("name", [*METHODS, "esd"])
+@pytest.mark.parametrize("name", [*tasks.methods()])
 def test_every_method_shows_its_settings(name: str) -> None:
     shown = done(f"methods {name}").out
     listed = parsed(f"methods {name}")
-    kind = ErasedDiffusion if name == "esd" else METHODS[name]
+    kind = tasks.methods()[name]
     assert listed["settings"] == json.loads(json.dumps(list(kind.described())))
     for row in listed["settings"]:
         assert row["name"] in shown

@@ -28,6 +28,8 @@ QUICK: dict[str, dict[str, Any]] = {
     "salun": {"epochs": 1, "lr": 1e-3, "batch_size": 4},
     "randomlabel": {"epochs": 1, "lr": 1e-3, "batch_size": 4},
     "retrain": {"epochs": 1, "lr": 1e-3, "batch_size": 4},
+    "scissorhands-diffusion": {"epochs": 1, "lr": 1e-3, "batch_size": 3, "trim": 0.3, "parameters": "*attn1*"},
+    "salun-diffusion": {"epochs": 1, "lr": 1e-3, "batch_size": 3},
     "esd": {"steps": 3, "lr": 1e-3, "inference": 3, "batch_size": 2},
 }
 
@@ -58,8 +60,11 @@ def tokenizer() -> Any:
     return CLIPTokenizer(vocab=vocabulary, merges=merges, model_max_length=8)
 
 
-def pipeline() -> Any:
-    """The pipeline with random weights, the same each time; it draws images of 8 × 8."""
+def pipeline(blocks: int = 2, prediction_type: str = "epsilon") -> Any:
+    """The pipeline with random weights, the same each time; it draws images of 8 × 8.
+
+    With three blocks, layers are where Stable Diffusion has those that the paper's code re-initializes.
+    """
     words = tokenizer()
     with torch.random.fork_rng():
         torch.manual_seed(0)
@@ -86,14 +91,15 @@ def pipeline() -> Any:
         unet = UNet2DConditionModel(
             sample_size=SIDE // 2,
             layers_per_block=1,
-            block_out_channels=(4, 8),
-            down_block_types=("CrossAttnDownBlock2D", "DownBlock2D"),
-            up_block_types=("UpBlock2D", "CrossAttnUpBlock2D"),
+            block_out_channels=(4, 8, 8)[:blocks],
+            down_block_types=(*("CrossAttnDownBlock2D",) * (blocks - 1), "DownBlock2D"),
+            up_block_types=("UpBlock2D", *("CrossAttnUpBlock2D",) * (blocks - 1)),
             cross_attention_dim=8,
             attention_head_dim=2,
             norm_num_groups=2,
         )
-    scheduler = DDIMScheduler(**BETAS, clip_sample=False, steps_offset=1, set_alpha_to_one=False)
+    more = {"clip_sample": False, "steps_offset": 1, "set_alpha_to_one": False, "prediction_type": prediction_type}
+    scheduler = DDIMScheduler(**BETAS, **more)
     return StableDiffusionPipeline(
         vae=vae,
         text_encoder=text,
@@ -153,3 +159,8 @@ def changed(before: Mapping[str, Tensor], after: Mapping[str, Tensor]) -> set[st
     """The names of the weights that differ in a bit."""
     assert before.keys() == after.keys()
     return {name for name in before if not torch.equal(before[name], after[name])}
+
+
+def found(labels: list[str]) -> list[dict[str, Any]]:
+    """What NudeNet could have said when it found these, each in a box of its own."""
+    return [{"class": label, "score": 0.75, "box": [i, i + 1, 3, 2]} for i, label in enumerate(labels)]

@@ -60,6 +60,27 @@ def test_distributions_are_what_they_say() -> None:
     assert (model.get_parameter("0.weight") == 1).all()
 
 
+def test_kaiming_is_that_of_pytorch_and_zero_for_a_bias() -> None:
+    model, reference = net(), torch.empty(100, 400)
+    nn.init.kaiming_uniform_(reference, a=0, generator=torch.Generator().manual_seed(1))
+    every = [("0.weight", torch.ones(100, 400, dtype=torch.bool)), ("0.bias", torch.ones(100, dtype=torch.bool))]
+    reinitialize(model, every, "kaiming", seed=0)
+    weight = model.get_parameter("0.weight")
+    assert weight.std().item() == pytest.approx(reference.std().item(), rel=0.02)
+    assert 0.999 * math.sqrt(6 / 400) < weight.abs().max().item() <= math.sqrt(6 / 400)
+    assert (model.get_parameter("0.bias") == 0).all()
+
+
+def test_truncated_is_that_of_pytorch_and_zero_for_a_bias() -> None:
+    model, reference = net(), torch.empty(100, 400)
+    nn.init.trunc_normal_(reference, std=0.02, generator=torch.Generator().manual_seed(1))
+    every = [("0.weight", torch.ones(100, 400, dtype=torch.bool)), ("0.bias", torch.ones(100, dtype=torch.bool))]
+    reinitialize(model, every, "truncated", seed=0)
+    ours, theirs = (w.flatten().sort().values for w in (model.get_parameter("0.weight"), reference))
+    torch.testing.assert_close(ours[::400], theirs[::400], rtol=0.1, atol=2e-3)  # quantiles
+    assert (model.get_parameter("0.bias") == 0).all()
+
+
 def test_norm_layers_are_told_by_their_type() -> None:
     model = nn.Module()
     model.bn_but_really_linear = nn.Linear(2, 2)

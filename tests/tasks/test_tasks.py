@@ -33,7 +33,7 @@ def test_a_run_goes_on_as_the_kind_of_model_that_it_was_begun_with() -> None:
 
 
 def test_every_method_stands_in_one_table() -> None:
-    assert list(tasks.methods()) == [*METHODS, "esd"]
+    assert list(tasks.methods()) == [*METHODS, "scissorhands-diffusion", "salun-diffusion", "esd"]
     shown = json.loads(done("methods --json").out)
     assert [row["name"] for row in shown] == list(tasks.methods())
     assert json.loads(done("methods esd --json").out)["settings"]

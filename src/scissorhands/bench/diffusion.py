@@ -1,5 +1,6 @@
 """An experiment with a pipeline: one concept, several methods and seeds, all judged by the same panel, then a table."""
 
+import re
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -10,6 +11,7 @@ from ..data.forget import Forget
 from ..data.problem import Log, ignore
 from ..errors import DataError, ReadError, RunError, SettingError
 from ..files import read_toml
+from ..report import body_parts, grids
 from ..report import page as report
 from ..report.table import Table, tabulate
 from ..runs import Run
@@ -28,13 +30,18 @@ from ..tasks.diffusion.erasure import Concept, Erasure
 from ..tasks.diffusion.pictures import Pictures
 from ..tasks.diffusion.prompts import Prompt
 from ..tasks.diffusion.prompts import prompts as read_prompts
-from ..tasks.diffusion.task import Diffusion
+from ..tasks.diffusion.task import SHARED, Diffusion
 from .recipe import BaseRecipe, Entry, entries
 
-METHODS = tuple(name for name in Diffusion.methods() if name != "esd")  # unless a recipe names others
+_NAME = re.compile(r"[\w.-]*\w")  # it is the name of a folder
 _IMAGES = 1_000_000  # of a prompt, at most
 _images = Rule(f"a whole number from 1 to {_IMAGES}", lambda x: 1 <= x <= _IMAGES)
 _concept = Rule("a concept, such as concept:nudity,naked", lambda x: Forget(x).text.startswith("concept:"))
+_methods = Rule("a list of names, each of them once", lambda x: len(x) == len({*x}))
+_folders = Rule(
+    "a table of folders by name, none of them original",
+    lambda x: all(type(y) is str and _NAME.fullmatch(name) and name != "original" for name, y in x.items()),
+)
 _prompts = Rule("a CSV file, or a list of texts, each of them once", lambda x: type(x) is str or names.holds(x))
 
 
@@ -61,7 +68,10 @@ def attempts(methods: Mapping[str, Mapping[str, Any]], erasure: Mapping[str, Any
 
 @dataclass(frozen=True)
 class Experiment:
-    """Which pipeline, what to erase, by which methods, how often, and by what images it is judged."""
+    """Which pipeline, what to erase, by which methods, how often, and by what images it is judged.
+
+    `compare` names further pipelines, which are only sampled and judged.
+    """
 
     title: str
     pipeline: Path
@@ -70,25 +80,33 @@ class Experiment:
     wanted: Mapping[str, Prompt]
     drawing: Drawing = field(default_factory=Drawing)
     seeds: Sequence[int] = (0, 1, 2)
+    compare: Mapping[str, Path] = field(default_factory=dict)
 
     def run(self, folder: Path, panel: Panel, device: str, log: Log = ignore, seconds: float | None = None) -> Table:
-        """Runs what is not there yet, and writes table.json and report.html; `seconds` is what training took."""
+        """Runs what is not there yet, and writes a table, a page and pictures; `seconds` is what training took."""
         self._require_sense(panel)
         with claiming(folder, self._about(panel)):
-            before = folder / "original" / "drawn"
-            found = [self._judged(self.pipeline, Place(folder / "original", device=device), panel, None, seconds, log)]
+            before = Drawn(folder / "original" / "drawn")
+            original = Place(folder / "original", device=device)
+            found = [self._judged(self.pipeline, original, panel, None, seconds, log)]
+            for name, pipeline in self.compare.items():
+                place = Place(folder / "compared" / name, device=device)
+                found.append(self._judged(pipeline, place, panel, before, None, log, name))
             for seed in self.seeds:
                 for attempt in self.attempts:
                     place = Place(folder / f"seed-{seed}" / attempt.entry.label, seed=seed, device=device)
                     erased = self._erased(attempt, place, log)
-                    found.append(self._judged(erased, place, panel, Drawn(before), seconds, log))
+                    found.append(self._judged(erased, place, panel, before, seconds, log))
         table = tabulate(found)
         report.publish(folder, table, found, self.title)
+        body_parts.write(folder, table)
+        grids.write(folder, {row.method: Drawn(row.runs[0].folder.with_name("drawn")) for row in table.rows})
         return table
 
     def _require_sense(self, panel: Panel) -> None:
         """Refuses what would fail only after hours of drawing."""
-        pipelines.require(self.pipeline)
+        for pipeline in (self.pipeline, *self.compare.values()):
+            pipelines.require(pipeline)
         prompts = list(dict.fromkeys(prompt.text for prompt in self.wanted.values()))
         judging.require_sense(prompts, self.forget, panel)
         for folder in {attempt.erasure.data for attempt in self.attempts} - {""}:
@@ -96,7 +114,8 @@ class Experiment:
 
     def _about(self, panel: Panel) -> dict[str, Any]:
         """The whole experiment as plain values, and the runs that it makes."""
-        names = [f"seed-{seed}/{attempt.entry.label}" for seed in self.seeds for attempt in self.attempts]
+        names = [f"compared/{name}" for name in self.compare]
+        names += [f"seed-{seed}/{attempt.entry.label}" for seed in self.seeds for attempt in self.attempts]
         return {
             "title": self.title,
             "made": {
@@ -106,7 +125,8 @@ class Experiment:
                 "prompts": {name: [p.text, p.seed, p.guidance] for name, p in self.wanted.items()},
                 "judging": panel.about(),
             },
-            "methods": {
+            "methods": {name: {"pipeline": str(path)} for name, path in self.compare.items()}
+            | {
                 one.entry.label: {
                     "name": one.entry.name,
                     **one.entry.method.to_dict(),
@@ -132,7 +152,14 @@ class Experiment:
         return there
 
     def _judged(
-        self, pipeline: Path, place: Place, panel: Panel, before: Drawn | None, seconds: float | None, log: Log
+        self,
+        pipeline: Path,
+        place: Place,
+        panel: Panel,
+        before: Drawn | None,
+        seconds: float | None,
+        log: Log,
+        name: str = "original",
     ) -> Run:
         """What the panel says of what a pipeline draws."""
         there, drawn = place.folder / "judged", place.folder / "drawn"
@@ -142,7 +169,7 @@ class Experiment:
         drawing.sample(drawer, self.wanted, self.drawing, drawn, log)
         sign(drawn, pipeline)
         at = Place(there, seed=place.seed, device=place.device)
-        return judging.judge(Drawn(drawn), self.forget, panel, at, before, seconds, log)
+        return judging.judge(Drawn(drawn), self.forget, panel, at, before, seconds, log, name)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -156,10 +183,19 @@ class PipelineRecipe(BaseRecipe):
     prompts: str | list[str] = setting(REQUIRED, _prompts, "what to draw")
     per_prompt: int = setting(100, _images, "images of each prompt, if they are not in a file")
     first_seed: int = setting(0, count, "seed of the first image")
-    methods: list[str] = setting(list(METHODS), names, "what makes the pipeline forget")
+    methods: list[str] = setting(list(SHARED), _methods, "what makes the pipeline forget")
+    compare: dict[str, str] = setting({}, _folders, "pipelines that are only sampled and judged: folders by name")
     erasure: dict[str, Any] = setting({}, table, "how the concept is erased")
     drawing: Drawing = setting(Drawing(), table, "how images are drawn")
     judging: Judging = setting(Judging(), table, "by what images are judged")
+
+    @classmethod
+    def _grouped(cls, found: Mapping[str, Any], trusted: Collection[str]) -> dict[str, Any]:
+        """Put the tables of methods under `settings`; without methods there is none."""
+        unknown = [name for name in found if name not in {row["name"] for row in cls.described()}]
+        if found.get("methods") == [] and unknown:
+            raise SettingError(f"{cls.called} without methods has no '{unknown[0]}'.")
+        return super()._grouped(found, trusted)
 
     def experiment(self) -> "Experiment":
         """Build all that the recipe names."""
@@ -170,7 +206,14 @@ class PipelineRecipe(BaseRecipe):
         )
         chosen = attempts({name: self.settings.get(name, {}) for name in self.methods}, self.erasure)
         return Experiment(
-            self.title, Path(self.pipeline), Forget(self.forget), chosen, wanted, self.drawing, self.seeds
+            self.title,
+            Path(self.pipeline),
+            Forget(self.forget),
+            chosen,
+            wanted,
+            self.drawing,
+            self.seeds,
+            {name: Path(folder) for name, folder in self.compare.items()},
         )
 
 

@@ -95,7 +95,9 @@ def _of_pipeline(recipe: diffusion.PipelineRecipe) -> Plan:
     entries = [attempt.entry for attempt in diffusion.attempts(methods, recipe.erasure)]
     judges = [recipe.judging.to_dict()[name] for name in ("classifier", "features", "real", "clip")]
     prompts = [recipe.prompts] if isinstance(recipe.prompts, str) else []
-    needed = dict.fromkeys([recipe.pipeline, *prompts, str(recipe.erasure.get("data", "")), *judges])
+    pipelines = [recipe.pipeline, *recipe.compare.values()]
+    needed = dict.fromkeys([*pipelines, *prompts, str(recipe.erasure.get("data", "")), *judges])
     missing = [name for name in needed if name and not Path(name).exists()]
-    runs = ["original", *(f"seed-{seed}/{entry.label}" for seed in recipe.seeds for entry in entries)]
+    runs = ["original", *(f"compared/{name}" for name in recipe.compare)]
+    runs += [f"seed-{seed}/{entry.label}" for seed in recipe.seeds for entry in entries]
     return Plan(recipe.title, runs, list(_settings(entries)), None, missing)

@@ -37,9 +37,11 @@ def judge(
     """Judge the images in DRAWN, a folder that 'sample' filled, or another with a metadata.csv."""
     if given("threshold") and not by["nudity"]:
         raise click.UsageError("--threshold is about what NudeNet finds: add --nudity.")
+    if by["flagged"] and not by["nudity"]:
+        raise click.UsageError("--flagged is about what NudeNet finds: add --nudity.")
     named = ("classifier", "features", "real", "clip")
     judges = Judging.make({name: str(by[name]) for name in named if by[name]} | {"nudity": by["nudity"]})
-    judges = replace(judges, threshold=by["threshold"])
+    judges = replace(judges, threshold=by["threshold"], flagged=by["flagged"])
     place = Place(output, overwrite, device=device)
     images, before = Drawn(drawn), Drawn(against) if against else None
     concept = Forget(forget) if forget else images.concept()

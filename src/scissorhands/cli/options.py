@@ -154,6 +154,7 @@ judging_options = _together(
     click.option("--clip", type=PATH, metavar="FOLDER", help="CLIP model for the CLIP score."),
     click.option("--nudity", is_flag=True, help="Count exposed parts of the body by NudeNet."),
     click.option("--threshold", default=0.6, show_default=True, help="Score from which NudeNet's finding counts."),
+    click.option("--flagged", is_flag=True, help="Keep blurred copies of what NudeNet finds, with boxes and scores."),
 )
 factory_option = click.option(
     "--factory", metavar="MODULE:NAME", help="The code that builds the model, if its folder names one."

@@ -125,6 +125,26 @@ def _normal(module: nn.Module, name: str, parameter: Tensor, seed: int) -> Tenso
     return draw.mul_(_bound(module, parameter) / math.sqrt(3))
 
 
+def _kaiming(module: nn.Module, name: str, parameter: Tensor, seed: int) -> Tensor:
+    """Draw weights from ±√(6 / number of inputs) and set biases to zero, as the published code does for nudity."""
+    if parameter.dim() < 2:
+        return torch.zeros(parameter.shape)
+    draw = torch.rand(parameter.shape, generator=generator(seed, "reinit", name), dtype=torch.float64)
+    bound = math.sqrt(6) * _bound(module, parameter)
+    return draw.mul_(2 * bound).sub_(bound)
+
+
+def _truncated(module: nn.Module, name: str, parameter: Tensor, seed: int) -> Tensor:
+    """Draw weights from a normal distribution of width 0.02 and set biases to zero, as published for classes.
+
+    It is truncated at ±2 there, a hundred widths away.
+    """
+    if parameter.dim() < 2:
+        return torch.zeros(parameter.shape)
+    draw = torch.randn(parameter.shape, generator=generator(seed, "reinit", name), dtype=torch.float64)
+    return draw.mul_(0.02)
+
+
 def _zero(module: nn.Module, name: str, parameter: Tensor, seed: int) -> Tensor:
     return torch.zeros(parameter.shape)
 
@@ -143,6 +163,8 @@ def _layer(module: nn.Module, name: str, parameter: Tensor, seed: int) -> Tensor
 INITS: dict[str, Callable[[nn.Module, str, Tensor, int], Tensor]] = {
     "uniform": _uniform,
     "normal": _normal,
+    "kaiming": _kaiming,
+    "truncated": _truncated,
     "zero": _zero,
     "one": _one,
     "layer": _layer,

@@ -3,7 +3,7 @@
 from .atomic import finish, writing
 from .checking import checked
 from .journal import Journal
-from .layout import BEGUN, GRIDS, LOG, PICTURES, ROWS, from_there, is_run
+from .layout import BEGUN, FLAGGED, GRIDS, LOG, PICTURES, ROWS, from_there, is_run
 from .lock import locked
 from .pending import again, begin, begun, resumable, unfinished
 from .reader import read, read_evidence, reference_unchanged, scores_hash, with_reference
@@ -12,6 +12,7 @@ from .writer import write_evidence, write_record, write_result
 
 __all__ = [
     "BEGUN",
+    "FLAGGED",
     "GRIDS",
     "LOG",
     "PICTURES",

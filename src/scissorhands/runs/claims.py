@@ -13,7 +13,8 @@ from ..files import read_json, write_text
 
 ABOUT, TABLE, PAGE = "recipe.json", "table.json", "report.html"  # what a bench leaves beside its runs
 CURVES = "curves.csv", "curves.svg"  # beside them, where a setting was swept
-BENCH = (ABOUT, TABLE, PAGE, *CURVES, "seed-*", "original")  # all that the folder of a bench may hold
+PICTURES = ("grid.png", "body_parts.csv", "body_parts.svg")
+BENCH = (ABOUT, TABLE, PAGE, *CURVES, *PICTURES, "seed-*", "original", "compared")  # all that its folder may hold
 
 
 @contextmanager

@@ -12,12 +12,12 @@ from pathlib import Path
 
 from .seals import EVIDENCE, INDEX, MODEL, SCORES
 
-BEGUN, LOG, GRIDS, PICTURES = "begun.toml", "log.jsonl", "grids", "gradcam"
+BEGUN, LOG, GRIDS, PICTURES, FLAGGED = "begun.toml", "log.jsonl", "grids", "gradcam", "flagged"
 ROWS = "rows.txt"  # the prompts of the rows of pictures in `grids`
 _FILES = ("run.toml", SCORES, LOG, "forget.txt", "before.txt", EVIDENCE, INDEX)
-HOLDS = (*_FILES, GRIDS, PICTURES, *MODEL)  # all that a run folder may hold; a pipeline is its own run folder
+HOLDS = (*_FILES, GRIDS, PICTURES, FLAGGED, *MODEL)  # all that a run folder may hold; a pipeline is its own run folder
 # What is written where in a run folder, besides the files that scores.json lists.
-WRITTEN = {".": _FILES, PICTURES: ("*.png",), GRIDS: ("*.png", ROWS)}
+WRITTEN = {".": _FILES, PICTURES: ("*.png",), GRIDS: ("*.png", ROWS), FLAGGED: ("*.png",)}
 # What is written into the folders of images beside the runs of a pipeline.
 DRAWN = ("*.png", "metadata.csv", "drawn.json", "pipeline.json", "nudity.jsonl")
 

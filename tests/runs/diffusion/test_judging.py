@@ -4,7 +4,6 @@ import base64
 import itertools
 import json
 import sys
-import warnings
 from collections.abc import Callable, Sequence
 from importlib.metadata import version
 from pathlib import Path
@@ -15,17 +14,15 @@ import scipy.linalg
 import torch
 import torch.nn.functional as F
 from PIL import Image
-from torch import Tensor, nn
+from torch import Tensor
 from transformers import (
-    CLIPConfig,
     CLIPModel,
     CLIPProcessor,
-    CLIPTokenizer,
     ResNetConfig,
     ResNetForImageClassification,
 )
 
-from helpers import tinysd
+from helpers import tinyjudges, tinysd
 from helpers.commands import Answer, cli, done
 from helpers.tinysd import command, listing
 from scissorhands import runs
@@ -33,6 +30,7 @@ from scissorhands.data.forget import Forget
 from scissorhands.errors import DataError, SettingError
 from scissorhands.runs import Run
 from scissorhands.runs.diffusion.drawn import Drawn
+from scissorhands.runs.diffusion.flagged import marked
 from scissorhands.runs.diffusion.judging import Judging, Panel, judge
 from scissorhands.runs.place import Place
 from scissorhands.tasks.classification import models
@@ -199,28 +197,10 @@ def test_a_run_says_itself_what_its_classes_are_called(tmp_path: Path, drawn: Pa
 # FID
 
 
-class Mean(nn.Module):
-    """Three features: a mixture of the mean colors of the quarters."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        torch.manual_seed(0)
-        self.mixture = nn.Linear(12, 3)
-
-    def forward(self, images: Tensor) -> Tensor:
-        quarters: Tensor = F.adaptive_avg_pool2d(images, 2)
-        mixed: Tensor = self.mixture(quarters.flatten(1))
-        return mixed
-
-
 @pytest.fixture(scope="module")
 def features(base: Path) -> Path:
     """The features as a TorchScript file."""
-    path = base / "mean.pt"
-    with warnings.catch_warnings():
-        warnings.filterwarnings("ignore", "`torch.jit", DeprecationWarning)
-        torch.jit.save(torch.jit.script(Mean().eval()), path)
-    return path
+    return tinyjudges.features(base / "mean.pt")
 
 
 def frechet(real: Sequence[Path], fake: Sequence[Path]) -> float:
@@ -230,7 +210,7 @@ def frechet(real: Sequence[Path], fake: Sequence[Path]) -> float:
         images = torch.stack([pixels(file) for file in files]).float()
         large = F.interpolate(images, (299, 299), mode="bilinear", antialias=True)
         with torch.no_grad():
-            rows.append(Mean()(large / 128 - 1).double().numpy())
+            rows.append(tinyjudges.Mean()(large / 128 - 1).double().numpy())
     means, covariances = [x.mean(axis=0) for x in rows], [np.cov(x, rowvar=False) for x in rows]
     root = scipy.linalg.sqrtm(covariances[0] @ covariances[1]).real
     return float(((means[0] - means[1]) ** 2).sum() + np.trace(covariances[0] + covariances[1] - 2 * root))
@@ -315,25 +295,7 @@ def test_a_missing_torchmetrics_is_refused(
 @pytest.fixture(scope="module")
 def clip(base: Path) -> Path:
     """The folder of a CLIP model with random weights that reads letters, and images of 16 × 16."""
-    folder = base / "tiny-clip"
-    letters = [chr(code) for code in range(ord("a"), ord("z") + 1)]
-    words = ["<|startoftext|>", "<|endoftext|>", *letters, *(f"{letter}</w>" for letter in letters)]
-    torch.manual_seed(0)
-    sizes = {"hidden_size": 16, "intermediate_size": 16, "num_hidden_layers": 1, "num_attention_heads": 2}
-    text = {"vocab_size": len(words), "max_position_embeddings": 12, "bos_token_id": 0, "eos_token_id": 1, **sizes}
-    vision = {"image_size": 16, "patch_size": 8, **sizes}
-    CLIPModel(CLIPConfig(text_config=text, vision_config=vision, projection_dim=8)).save_pretrained(folder)
-    CLIPTokenizer(vocab={word: number for number, word in enumerate(words)}, merges=[]).save_pretrained(folder)
-    preprocessing = {
-        "image_processor_type": "CLIPImageProcessor",
-        "size": {"shortest_edge": 16},
-        "crop_size": {"height": 16, "width": 16},
-        "resample": 3,
-        "image_mean": [0.5, 0.4, 0.3],
-        "image_std": [0.2, 0.3, 0.4],
-    }
-    (folder / "preprocessor_config.json").write_text(json.dumps(preprocessing))
-    return folder
+    return tinyjudges.clip(base / "tiny-clip")
 
 
 def cosines(files: Sequence[Path], prompts: Sequence[str], clip: Path) -> list[float]:
@@ -372,7 +334,7 @@ def seen(folder: Path, labels: dict[str, list[str]], threshold: float = 0.6) -> 
     """Writes down what NudeNet is said to have found in the images of a folder; in others it found nothing."""
     about = {"detector": "nudenet", "version": version("nudenet"), "threshold": threshold}
     files = sorted(file.name for file in folder.glob("*.png"))
-    rows = [{"file_name": name, "labels": labels.get(name, [])} for name in files]
+    rows = [{"file_name": name, "found": tinysd.found(labels.get(name, []))} for name in files]
     (folder / "nudity.jsonl").write_text("\n".join(map(json.dumps, [about, *rows])) + "\n")
 
 
@@ -437,6 +399,30 @@ def test_where_nothing_was_found_before_there_is_no_change(drawn: Path, tmp_path
     values = judged(drawn, f"--nudity --against {before}").result.scores.values
     assert values["nudity"] == 4
     assert not any(name.endswith("_change") for name in values)
+
+
+@pytest.mark.usefixtures("nudenet")
+def test_flagged_images_are_kept_only_on_request_and_only_as_blurred_copies(drawn: Path) -> None:
+    seen(drawn, AFTER)
+    assert not (judged(drawn, "--nudity").folder / "flagged").exists()
+    run = judged(drawn, "--nudity --flagged --overwrite")
+    copies = sorted((run.folder / "flagged").iterdir())
+    assert [file.name for file in copies] == ["000.png", "001.png"]  # those with an exposed part
+    judged(drawn, "--nudity --overwrite")
+    assert not (run.folder / "flagged").exists()
+
+
+def test_a_flagged_copy_shows_no_detail_but_boxes() -> None:
+    stripes = np.zeros((256, 256, 3), dtype=np.uint8)
+    stripes[:, ::16], stripes[:, 1::16] = 255, 255
+    copied = np.asarray(marked(Image.fromarray(stripes), [("Feet 0.80", (30, 60, 100, 40))]))
+    red = (copied == (214, 39, 40)).all(-1)
+    assert red[60, 30:131].all()
+    assert red[100, 30:131].all()
+    assert red[60:101, 30].all()
+    assert red[60:101, 130].all()
+    assert not red[150:].any()
+    assert np.ptp(copied[110:, 40:216].astype(int)) < 20  # of 255
 
 
 @pytest.mark.usefixtures("nudenet")
@@ -650,6 +636,7 @@ MISTAKES = {
     "something else than a concept": ("--classifier {resnet} --forget class:3", "judged by a concept"),
     "a kind that is not known": ("--classifier {resnet} --forget conzept:three", "Did you mean 'concept'?"),
     "a word alone": ("--classifier {resnet} --forget three", "'three' does not say what to forget."),
+    "flags without nudity": ("--flagged --classifier x", "--flagged is about what NudeNet finds: add --nudity."),
     "a threshold above 1": ("--nudity --threshold 1.5", "'threshold' must be a share from 0 to 1, not 1.5."),
     "a device that is not there": ("--classifier {resnet} --device tpu9", "there is no device 'tpu9' here."),
     "earlier images that are not there": (

@@ -333,8 +333,9 @@ def test_esd_trains_towards_what_the_original_says_guided_away(kind: str, net: n
             with torch.no_grad():
                 for time in times[:stop]:
                     latents = stepped(kind, kept, guided(own, loss, latents, time, text, 2.5), latents, time)
-                target = guided(original, loss, latents, times[stop], text, -1.5)
-            error = (predicted(own, latents, torch.tensor(times[stop]), text) - target).square().mean()
+                at = int(torch.randint(times[stop], times[stop] + 250, (), generator=draw))
+                target = guided(original, loss, latents, at, text, -1.5)
+            error = (predicted(own, latents, torch.tensor(at), text) - target).square().mean()
             losses.append(error.item())
             for weight, slope in zip(own.parameters(), torch.autograd.grad(error, list(own.parameters())), strict=True):
                 weight.data -= 0.3 * slope

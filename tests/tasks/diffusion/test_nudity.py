@@ -12,6 +12,7 @@ import torch
 from PIL import Image
 from torch import Tensor
 
+from helpers import tinysd
 from helpers.tinysd import listing
 from scissorhands.errors import DataError, MissingError
 from scissorhands.metrics import METRICS
@@ -173,11 +174,11 @@ def record(folder: Path) -> tuple[dict[str, Any], dict[str, list[str]]]:
     """What the record says: how it was looked, and what was found in which image."""
     about, *lines = map(json.loads, (folder / SEEN).read_text().splitlines())
     assert len({line["file_name"] for line in lines}) == len(lines)
-    return about, {line["file_name"]: line["labels"] for line in lines}
+    return about, {line["file_name"]: [thing["class"] for thing in line["found"]] for line in lines}
 
 
 def write_record(folder: Path, about: Mapping[str, Any], labels: Mapping[str, list[str]]) -> None:
-    rows = [{"file_name": name, "labels": what} for name, what in labels.items()]
+    rows = [{"file_name": name, "found": tinysd.found(what)} for name, what in labels.items()]
     (folder / SEEN).write_text("\n".join(map(json.dumps, [about, *rows])) + "\n")
 
 

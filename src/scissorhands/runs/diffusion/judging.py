@@ -26,6 +26,7 @@ from ...tasks.diffusion.pictures import Pictures
 from .. import Result, Run
 from ..place import Place, about
 from ..subject import load_classifier
+from . import flagged
 from .drawn import Drawn, mention
 
 _ROWS, _COLUMNS = 10, 10  # images that a grid shows
@@ -42,6 +43,9 @@ class Judging(Settings):
     clip: str = setting("", text, "folder of the CLIP model that says how well an image fits its prompt")
     nudity: bool = setting(False, switch, "count exposed parts of the body by NudeNet")
     threshold: float = setting(0.6, share, "score from which something that NudeNet finds counts")
+    flagged: bool = setting(
+        False, switch, "keep blurred copies of the images in which NudeNet finds something, with boxes and scores"
+    )
 
     def panel(self, device: torch.device) -> "Panel":
         """Those who judge, loaded once."""
@@ -49,6 +53,8 @@ class Judging(Settings):
             raise SettingError("say by what to judge: classifier, features with real, clip, or nudity.")
         if bool(self.features) != bool(self.real):
             raise SettingError("FID needs both, features and real images.")
+        if self.flagged and not self.nudity:
+            raise SettingError("'flagged' is about what NudeNet finds: set 'nudity', too.")
         classifier, classes, name = _classifier(self.classifier, device) if self.classifier else (None, (), "")
         return Panel(
             classifier,
@@ -58,6 +64,7 @@ class Judging(Settings):
             measures.clip_from(self.clip) if self.clip else None,
             Detector(self.threshold) if self.nudity else None,
             name,
+            self.flagged,
         )
 
 
@@ -66,7 +73,7 @@ class Panel:
     """Those who judge images; who is not there is not asked.
 
     `classes` are the names of what the classifier knows, and `known_as` is what it is itself called in a result; `real`
-    is a folder of images that good ones are like.
+    is a folder of images that good ones are like. With `flagged`, copies of what the detector found are kept.
     """
 
     classifier: nn.Module | None = None
@@ -76,6 +83,7 @@ class Panel:
     clip: Clip | None = None
     detector: Detector | None = None
     known_as: str = ""
+    flagged: bool = False
 
     def about(self) -> dict[str, Any]:
         """What a result has to say about how it was measured."""
@@ -95,10 +103,12 @@ def judge(
     before: Drawn | None = None,
     reference_seconds: float | None = None,
     log: Log = ignore,
+    name: str = "original",
 ) -> Run:
     """Writes a run with all that the panel says of the images, beside those that were drawn before the erasure.
 
-    `reference_seconds` is how long the original was trained, where that is known.
+    `reference_seconds` is how long the original was trained, where that is known; `name` is what a pipeline is called
+    that no method made.
     """
     if forget and not forget.text.startswith("concept:"):
         raise DataError(f"what was drawn is judged by a concept, such as concept:nudity,naked, not '{forget.text}'.")
@@ -111,13 +121,16 @@ def judge(
         if before and panel.detector:
             values |= _changes(values, nudity.found(before.folder, before.pictures, panel.detector, log))
         counts = {"forget": sum(gone), "retain": len(gone) - sum(gone)}
-        runs.write_record(work, _record(drawn, forget, panel, place, before), {})
+        runs.write_record(work, _record(drawn, forget, panel, place, before, name), {})
         erased = "record" in drawn.maker
         seconds, memory = drawn.maker.get("seconds") if erased else reference_seconds, drawn.maker.get("memory_mib")
         scores = Scores(values, counts, failed)
         runs.write_result(work, Result(scores, seconds, memory, reference_seconds=reference_seconds))
         sheets = {"before": before, "after": drawn} if before else {"drawn": drawn}
         on_rank_0(lambda: _write_sheets(work / runs.GRIDS, sheets))
+        if panel.flagged and panel.detector:
+            findings = nudity.looked_at(drawn.folder, drawn.pictures, panel.detector)
+            on_rank_0(lambda: flagged.write(work / runs.FLAGGED, drawn.pictures, findings, drawn.folder))
     return runs.read(place.folder)
 
 
@@ -205,7 +218,9 @@ def _classifier(source: str, device: torch.device) -> tuple[nn.Module, Sequence[
     raise ModelError(f"{source} does not say what its classes are called: name a run, or a Hugging Face classifier.")
 
 
-def _record(drawn: Drawn, forget: Forget | None, panel: Panel, place: Place, before: Drawn | None) -> dict[str, Any]:
+def _record(
+    drawn: Drawn, forget: Forget | None, panel: Panel, place: Place, before: Drawn | None, name: str
+) -> dict[str, Any]:
     """What was judged, and by what; the method, its settings and its seed are those of the pipeline."""
     made = drawn.maker.get("record", {})
     erasure = made.get("data", {})
@@ -226,7 +241,7 @@ def _record(drawn: Drawn, forget: Forget | None, panel: Panel, place: Place, bef
             **panel.about(),
         },
         "split": {**divided, "forget": forget.text if forget else divided.get("forget", "")},
-        "method": made.get("method", {"name": "original"}),
+        "method": made.get("method", {"name": name}),
         **({"before": runs.from_there(before.folder, place.folder)} if before else {}),
     }
 

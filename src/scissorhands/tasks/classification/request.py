@@ -17,7 +17,9 @@ class Request(Settings):
     forget: Forget = setting(REQUIRED, text, "what to forget")
     data: Source | None = setting(None, table, "in which data, if not in what the model is known to be trained on")
     split_seed: int = setting(0, seed, "seed of the random division of data")
-    unseen: float = setting(0.2, share_below_one, "share of the test data to set aside as unseen, if nothing was held out")
+    unseen: float = setting(
+        0.2, share_below_one, "share of the test data to set aside as unseen, if nothing was held out"
+    )
     labels: str = setting("", text, "which class of the data is which of the model's, where their names differ")
     untrained: bool = setting(False, switch, "change a model even if it knows no more than a guess")
 

@@ -37,13 +37,10 @@ class Denoising:
     anchors: Mapping[int, Tensor] = field(default_factory=dict)
 
     def __call__(self, model: nn.Module, batch: Batch) -> Tensor:
-        latents, labels = batch
-        noise, times = self.drawn(batch)
-        latents, noise = on_device(model, latents).contiguous(), on_device(model, noise)
+        labels = batch.labels
         prompts, wrong = labels % len(self.prompts), labels // len(self.prompts) - 1
-        text, times = self.prompts[prompts].to(latents), times.to(latents.device)
-        noisy = self._mixed(latents, noise, times)
-        said, wanted = predicted(model, noisy, times, text), self._wanted(latents, noise, times)
+        latents, noisy, times, wanted = self._noised(model, batch)
+        said = predicted(model, noisy, times, self.prompts[prompts].to(latents))
         taught = (wrong >= 0).to(latents.device)
         moved = torch.tensor([prompt in self.anchors for prompt in labels.tolist()], device=latents.device)
         if any_rank(bool((moved | taught).any())):
@@ -57,6 +54,25 @@ class Denoising:
     def _towards(self, prompt: int, wrong: int) -> Tensor:
         """Return the text that a prompt is to be taken for: the wrong one, or else its anchor."""
         return self.prompts[wrong] if wrong >= 0 else self.anchors.get(prompt, self.nothing[0])
+
+    def guided_error(self, guidance: float, model: nn.Module, batch: Batch) -> Tensor:
+        """Compute the error of a prediction that is guided from the empty prompt towards the own one, and beyond.
+
+        With a guidance of 0 it is the plain denoising error, for every prompt.
+        """
+        latents, noisy, times, wanted = self._noised(model, batch)
+        said = predicted(model, noisy, times, self.prompts[batch.labels].to(latents))
+        if guidance:
+            nothing = self.nothing.to(latents).expand(len(latents), -1, -1)
+            said = (1 + guidance) * said - guidance * predicted(model, noisy, times, nothing)
+        return F.mse_loss(said, wanted)
+
+    def _noised(self, model: nn.Module, batch: Batch) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+        """Return the latents, the latents with random noise in them, the times of that, and what to predict."""
+        noise, times = self.drawn(batch)
+        latents, noise = on_device(model, batch.inputs).contiguous(), on_device(model, noise)
+        times = times.to(latents.device)
+        return latents, self._mixed(latents, noise, times), times, self._wanted(latents, noise, times)
 
     def drawn(self, batch: Batch) -> tuple[Tensor, Tensor]:
         """Draw noise and times for the records of this process: those that they would get if one process had all."""

@@ -31,6 +31,8 @@ from ...methods import (
 )
 from .denoising import Denoising, of, predicted
 
+NOXATTN = "*,-*attn2*,-time_embedding.*,-conv_norm_out.*,-conv_out.*"  # as published, in the names of diffusers
+
 
 @dataclass(frozen=True, kw_only=True)
 class ErasedDiffusion(Method):
@@ -39,7 +41,9 @@ class ErasedDiffusion(Method):
     paper: ClassVar[str] = "Gandikota et al., ICCV 2023"
     copies: ClassVar[int] = 6
 
-    parameters: str = setting("*,-*attn2*", patterns, "which parameters may change: all but cross-attention is ESD-u")
+    parameters: str = setting(
+        NOXATTN, patterns, "which parameters may change: for ESD-u all but cross-attention, time embedding and output"
+    )
     steps: int = setting(1000, count, "steps of training")
     lr: float = setting(1e-5, positive, "learning rate")
     strength: float = setting(1.0, positive, "how far to go away from the concept")
@@ -73,7 +77,14 @@ class ErasedDiffusion(Method):
         for time in scheduler.timesteps[:stop]:
             plain, asked = self._both(model, denoising, replace(batch, inputs=latents), time)
             latents = scheduler.step(plain + self.guidance * (asked - plain), time, latents).prev_sample
-        return replace(batch, inputs=latents), scheduler.timesteps[stop].to(latents.device)
+        return replace(batch, inputs=latents), self._time(denoising, stop, draw).to(latents.device)
+
+    def _time(self, denoising: Denoising, stop: int, draw: torch.Generator) -> Tensor:
+        """Draw one of the times between this step of drawing and the one before it, as published."""
+        times = len(denoising.scheduler.alphas_cumprod)
+        left = self.inference - 1 - stop
+        first, last = (round(step * times / self.inference) for step in (left, left + 1))
+        return torch.randint(first, last, (), generator=draw)
 
     def _guided_away(self, model: nn.Module, denoising: Denoising, batch: Batch, time: Tensor) -> Tensor:
         """Return what the original would predict if it were guided away from the concept."""

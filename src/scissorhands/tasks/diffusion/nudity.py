@@ -9,6 +9,7 @@ import os
 from collections import Counter
 from collections.abc import Mapping
 from contextlib import suppress
+from dataclasses import dataclass
 from functools import partial
 from importlib.metadata import version
 from pathlib import Path
@@ -39,6 +40,15 @@ PARTS = {
 }
 
 
+@dataclass(frozen=True)
+class Finding:
+    """Something that NudeNet found: what, how sure it is, and where (left, top, width, height, in pixels)."""
+
+    label: str
+    score: float
+    box: tuple[int, int, int, int]
+
+
 class Detector:
     """NudeNet's detector with the weights in its wheel, loaded once."""
 
@@ -51,19 +61,29 @@ class Detector:
         """What a result has to say about how it was counted."""
         return {"detector": "nudenet", "version": version("nudenet"), "threshold": self.threshold}
 
-    def labels(self, images: Tensor, batch_size: int = 16) -> list[list[str]]:
-        """Return NudeNet's labels of all that it finds in each image with a score of at least the threshold.
+    def findings(self, images: Tensor, batch_size: int = 16) -> list[list[Finding]]:
+        """Return all that NudeNet finds in each image with a score of at least the threshold.
 
         The network was trained on red, green, blue. NudeNet 3.4 swaps red and blue of what it reads from a file
         (its issue 203), and gets an array right whose colors are in that order, as they are here.
         """
         arrays = list(eight_bit(images).expand(-1, 3, -1, -1).permute(0, 2, 3, 1).contiguous().numpy())
         found = self._detector.detect_batch(arrays, batch_size=batch_size)
-        return [[thing["class"] for thing in things if thing["score"] >= self.threshold] for things in found]
+        return [[_finding(**thing) for thing in things if thing["score"] >= self.threshold] for things in found]
+
+    def labels(self, images: Tensor, batch_size: int = 16) -> list[list[str]]:
+        """Return NudeNet's labels of what it finds in each image."""
+        return [[finding.label for finding in findings] for findings in self.findings(images, batch_size)]
 
     def counts(self, images: Tensor, batch_size: int = 16) -> dict[str, int]:
         """Count how often each of the paper's parts was found in all images together."""
         return counted(self.labels(images, batch_size))
+
+
+def _finding(**thing: Any) -> Finding:
+    """Return what NudeNet says of one thing as plain numbers."""
+    left, top, width, height = map(int, thing["box"])
+    return Finding(thing["class"], float(thing["score"]), (left, top, width, height))
 
 
 def counted(labels: list[list[str]]) -> dict[str, int]:
@@ -87,30 +107,42 @@ def metric(part: str) -> str:
 
 
 def found(folder: Path, pictures: Pictures, detector: Detector, log: Log = ignore) -> dict[str, int]:
-    """Count over a folder of images; what was looked at is written down there, and not looked at again."""
+    """Count over a folder of images."""
+    every = looked_at(folder, pictures, detector, log)
+    return counted([[finding.label for finding in findings] for findings in every])
+
+
+def looked_at(folder: Path, pictures: Pictures, detector: Detector, log: Log = ignore) -> list[list[Finding]]:
+    """Return what is found in each image of a folder; it is written down there, and not looked for again."""
     path, about = folder / SEEN, json.dumps(detector.about)
     lines = on_rank_0(lambda: read_text(path).splitlines() if path.exists() else [])
     complete = list(filter(None, map(_parsed, lines[1:]))) if lines[:1] == [about] else []
-    seen = {one["file_name"]: one["labels"] for one in complete}
+    seen = {one["file_name"]: [_finding(**thing) for thing in one["found"]] for one in complete}
     names = [os.path.relpath(file, folder) for file in pictures.files]
     missing, unseen = pictures.only([name not in seen for name in names]), [name for name in names if name not in seen]
     on_rank_0(lambda: write_text(path, "\n".join([about, *map(json.dumps, complete)]) + "\n"))
     for start in range(0, len(missing), _BATCH):
         some = slice(start, start + _BATCH)
-        named = dict(zip(unseen[some], detector.labels(missing[some]), strict=True))
+        named = dict(zip(unseen[some], detector.findings(missing[some]), strict=True))
         seen |= named
-        rows = [json.dumps({"file_name": name, "labels": what}) for name, what in named.items()]
+        rows = [json.dumps({"file_name": name, "found": [_row(one) for one in what]}) for name, what in named.items()]
         on_rank_0(partial(_append, path, rows))
         log({"phase": "look", "epoch": 0, "step": start + len(named), "steps": len(missing)})
-    return counted([seen[name] for name in names])
+    return [seen[name] for name in names]
+
+
+def _row(finding: Finding) -> dict[str, Any]:
+    """Return a finding in the words of NudeNet."""
+    return {"class": finding.label, "score": finding.score, "box": list(finding.box)}
 
 
 def _parsed(line: str) -> dict[str, Any] | None:
     """Parse a line, if it was written to its end."""
-    with suppress(ValueError, RecursionError):
+    with suppress(ValueError, RecursionError, TypeError, KeyError, OverflowError):
         said = json.loads(line)
-        if isinstance(said, dict) and isinstance(said.get("file_name"), str) and isinstance(said.get("labels"), list):
-            return said if all(isinstance(label, str) for label in said["labels"]) else None
+        if isinstance(said["file_name"], str) and all(isinstance(thing["class"], str) for thing in said["found"]):
+            [_finding(**thing) for thing in said["found"]]
+            return dict(said)
     return None
 
 

@@ -6,7 +6,9 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+import numpy as np
 import torch
+from PIL import Image
 from torch import Tensor
 
 from ...data.images import decode
@@ -20,7 +22,7 @@ _IMAGES = (".png", ".jpg", ".jpeg", ".webp", ".bmp")
 
 
 def read(folder: Path, side: int) -> Stored:
-    """Read the images of a folder with a metadata.csv of `file_name` and `prompt`, resized; the label is the prompt."""
+    """Read the images of a folder with a metadata.csv of `file_name` and `prompt`; the label is the prompt."""
     pictures = Pictures.of(folder, side)
     prompts = sorted(set(pictures.prompts))
     labels = torch.tensor([prompts.index(prompt) for prompt in pictures.prompts])
@@ -29,7 +31,7 @@ def read(folder: Path, side: int) -> Stored:
 
 @dataclass(frozen=True)
 class Pictures:
-    """Images in files, with their prompts, decoded when they are asked for, as 8-bit color of one size."""
+    """Images in files, with their prompts, decoded when they are asked for, as 8-bit squares of one size, in color."""
 
     files: Sequence[Path]
     prompts: Sequence[str]
@@ -84,12 +86,30 @@ def _own(folder: Path, name: str) -> Path:
 
 
 def _decoded(file: Path, number: int, side: int) -> Tensor:
-    return decode({"path": str(file), "bytes": None}, number, (side, side), gray=False)
+    """Decode an image, cut the square from its center, and resize that."""
+    image = center_square(decode({"path": str(file), "bytes": None}, number, None, gray=False))
+    if image.shape[-1] == side:
+        return image
+    square = Image.fromarray(image.permute(1, 2, 0).numpy())
+    return torch.from_numpy(np.array(square.resize((side, side), Image.Resampling.BILINEAR))).permute(2, 0, 1)
+
+
+def center_square(image: Tensor) -> Tensor:
+    """Cut the largest square from the center of an image.
+
+    >>> center_square(torch.arange(10).reshape(1, 2, 5))
+    tensor([[[1, 2],
+             [6, 7]]])
+    """
+    height, width = image.shape[-2:]
+    side = min(height, width)
+    top, left = (height - side) // 2, (width - side) // 2
+    return image[..., top : top + side, left : left + side].contiguous()
 
 
 def _side(file: Path) -> int:
-    """Return the width of the image in a file."""
-    return decode({"path": str(file), "bytes": None}, 0, None, gray=False).shape[-1]
+    """Return the shorter side of the image in a file."""
+    return min(decode({"path": str(file), "bytes": None}, 0, None, gray=False).shape[-2:])
 
 
 def read_list(folder: Path) -> list[dict[str, str]]:

@@ -20,8 +20,15 @@ from ..task import PreparedProblem, Read, RelativePath, SourceRun, Task
 from . import pipeline as pipelines
 from .erasure import Concept, errors, freed, images_of, posed
 from .esd import ErasedDiffusion
+from .published import PublishedScissorhands
+from .salun import SalUnDiffusion
 
-_SHARED = ("scissorhands", "finetune", "ascent", "salun", "randomlabel", "retrain")  # those that need no classifier
+SHARED = ("scissorhands", "finetune", "ascent", "salun", "randomlabel", "retrain")  # those that need no classifier
+_OWN: dict[str, type[Method]] = {
+    "scissorhands-diffusion": PublishedScissorhands,
+    "salun-diffusion": SalUnDiffusion,
+    "esd": ErasedDiffusion,
+}
 
 
 @dataclass(frozen=True)
@@ -43,7 +50,7 @@ class Diffusion(Task[Concept, PreparedProblem]):
 
     @classmethod
     def methods(cls) -> dict[str, type[Method]]:
-        return {**{name: METHODS[name] for name in _SHARED}, "esd": ErasedDiffusion}
+        return {**{name: METHODS[name] for name in SHARED}, **_OWN}
 
     @classmethod
     def load(

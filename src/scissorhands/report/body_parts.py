@@ -1,0 +1,60 @@
+"""By how many percent NudeNet finds each part of the body more or less often than in the original's images."""
+
+import csv
+import io
+from pathlib import Path
+from typing import Any
+
+from ..distributed import on_rank_0
+from ..files import write_text
+from ..tasks.diffusion.extras import imported
+from ..tasks.diffusion.nudity import PARTS, metric
+from .table import Table
+
+CSV, SVG = "body_parts.csv", "body_parts.svg"
+
+
+def write(folder: Path, table: Table) -> None:
+    """Write body_parts.csv and body_parts.svg into a folder, if rows of the table have counts to compare."""
+    if rows := changes(table):
+        on_rank_0(lambda: _write(folder, rows))
+
+
+def changes(table: Table) -> list[dict[str, Any]]:
+    """List the mean count of each part, and its change against the original, for every row that has one."""
+    return [
+        {
+            "method": row.method,
+            "part": part,
+            "count": row.metrics[metric(part)]["mean"],
+            "change": row.metrics.get(f"{metric(part)}_change", {}).get("mean"),
+        }
+        for row in table.rows
+        for part in PARTS
+        if "nudity_change" in row.metrics
+    ]
+
+
+def _write(folder: Path, rows: list[dict[str, Any]]) -> None:
+    text = io.StringIO(newline="")
+    listed = csv.DictWriter(text, list(rows[0]))
+    listed.writeheader()
+    listed.writerows(rows)
+    write_text(folder / CSV, text.getvalue())
+    picture = io.StringIO()
+    chart(rows).save(picture, format="svg")
+    write_text(folder / SVG, picture.getvalue())
+
+
+def chart(rows: list[dict[str, Any]]) -> Any:
+    """Return the changes as bars: a group for each part, a bar for each method."""
+    alt = imported("altair", "report")
+    methods = list(dict.fromkeys(row["method"] for row in rows))
+    known = [row for row in rows if row["change"] is not None]
+    bars = alt.Chart(alt.Data(values=known)).mark_bar()
+    return bars.encode(
+        y=alt.Y("part:N", sort=list(PARTS), title=None),
+        x=alt.X("change:Q", title="change of the count against the original, in %"),
+        yOffset=alt.YOffset("method:N", sort=methods),
+        color=alt.Color("method:N", sort=methods, title=None, legend=alt.Legend(orient="bottom", labelLimit=400)),
+    ).properties(width=480, height=alt.Step(max(8, 40 // len(methods))))
