@@ -16,6 +16,7 @@ from contextlib import contextmanager
 from copy import deepcopy
 from dataclasses import fields, replace
 from pathlib import Path
+from typing import Any
 
 import torch
 
@@ -41,7 +42,8 @@ def readings() -> Iterator[tuple[str, Reading]]:
     yield "published", published
     for f in fields(Reading):
         if getattr(published, f.name) != f.default:
-            yield f"published, without {f.name}", replace(published, **{f.name: f.default})
+            as_in_the_paper: dict[str, Any] = {f.name: f.default}
+            yield f"published, without {f.name}", replace(published, **as_in_the_paper)
     yield "published, every 10th step", published
 
 
