@@ -41,7 +41,7 @@ OTHER: Settings = {
     "salient": 0.1,
     "order": "sequential",
     "fgsm": 20.0,
-    "alpha": 2.0,
+    "alpha": 3.0,
     "damping": 0.1,
     "samples": 5,
     "iterations": 1,
