@@ -39,8 +39,8 @@ def exact() -> sh.Problem:
     centers = torch.randn(3, 1, 4, 4, generator=draw, dtype=torch.float64)
     records = Stored(centers[labels] + 2 * torch.randn(90, 1, 4, 4, generator=draw, dtype=torch.float64), labels)
     ids = torch.randperm(90, generator=draw)
-    parts = (Part(records, some.sort().values) for some in (ids[:12], ids[12:60], ids[60:]))
-    return sh.Problem(*parts, warn_on_damage=False)
+    forget, retain, unseen = (Part(records, some.sort().values) for some in (ids[:12], ids[12:60], ids[60:]))
+    return sh.Problem(forget, retain, unseen, warn_on_damage=False)
 
 
 def everything(part: Part | None) -> tuple[Tensor, Tensor]:
@@ -50,7 +50,8 @@ def everything(part: Part | None) -> tuple[Tensor, Tensor]:
 
 def cross_entropy(model: nn.Module, part: Part | None) -> Tensor:
     inputs, labels = everything(part)
-    return -model(inputs).softmax(1)[torch.arange(len(labels)), labels].log().mean()
+    said: Tensor = model(inputs).softmax(1)
+    return -said[torch.arange(len(labels)), labels].log().mean()
 
 
 def weights(model: nn.Module) -> list[Tensor]:
