@@ -4,6 +4,9 @@ PYTHON ?= python3
 VENV := .venv
 READY := $(VENV)/ready
 
+# Compiled files save every process that the tests start a second, so they are kept even where the user wants none.
+export PYTHONDONTWRITEBYTECODE :=
+
 # Files in the order that tests/conftest.py puts them in: the longest first.
 PYTEST := -m pytest -n 2 --dist loadfile --no-loadscope-reorder
 # Lines and branches of src, counted with little overhead; what forked and started processes do is not counted.

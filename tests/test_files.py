@@ -2,6 +2,7 @@
 
 import os
 import stat
+import tempfile
 import time
 from pathlib import Path
 
@@ -147,6 +148,19 @@ def test_a_cache_in_the_home_of_nobody_is_refused(tmp_path: Path, monkeypatch: p
     with pytest.raises(SettingError, match="SCISSORHANDS_CACHE is '~nobodyx/y', and there is no such home folder"):
         files.cache("images")
     assert not list(tmp_path.iterdir())
+
+
+def test_a_user_without_a_home_has_a_cache_that_is_not_in_the_folder_one_is_in(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def nobody(_: int) -> None:
+        raise KeyError
+
+    for name in ("HOME", "XDG_CACHE_HOME", "SCISSORHANDS_CACHE"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setattr("pwd.getpwuid", nobody)
+    monkeypatch.chdir(tmp_path)
+    assert files.cache("images") == Path(tempfile.gettempdir()) / f"scissorhands-{os.getuid()}" / "images"
 
 
 def test_what_is_no_text_in_utf8_is_not_written(tmp_path: Path) -> None:

@@ -167,8 +167,12 @@ def cache(room: str) -> Path:
         given = given and str(Path(given).expanduser())
     except RuntimeError:
         raise SettingError(f"SCISSORHANDS_CACHE is '{given}', and there is no such home folder.") from None
-    root = Path(given) if given else user_cache_path("scissorhands")
-    if not root.is_absolute() and not given:  # a user without a home
+    if given:
+        return Path(given) / room
+    root = Path("~")
+    with suppress(RuntimeError):  # of a user without a home; older versions return a path in ~
+        root = user_cache_path("scissorhands")
+    if not root.is_absolute():
         root = Path(tempfile.gettempdir()) / f"scissorhands-{os.getuid()}"
     return root / room
 

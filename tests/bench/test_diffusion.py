@@ -480,17 +480,20 @@ def test_a_device_that_is_not_there_is_refused(base: Path, tmp_path: Path) -> No
 
 def test_a_pipeline_to_compare_is_sampled_and_judged_and_has_a_row_of_its_own(out: Path, base: Path) -> None:
     """It may be added later; one that a method made is called after the method."""
-    made = out / "seed-0" / "finetune" / "pipeline"
+    made = out.parent / "made"
+    done(tinysd.command(tinysd.source(base), made, "ascent", f"--data {tinysd.photographs(base)} --seed 4"))
     folders = {"other": str(tinysd.source(base)), "made": str(made)}
     recipe = written(out.parent, {**tables(base), "compare": folders})
     when = stamps(out)
     done(f"bench {recipe} -o {out}")
     assert {name for name in when if stamps(out)[name] != when[name]} == {"recipe.json"}
     other, again = (runs.read(out / "compared" / name / "judged") for name in folders)
-    assert [row["method"] for row in stored(out)["rows"]][:2] == ["original", "other"]
+    assert [row["method"] for row in stored(out)["rows"]][:3] == ["original", "other", "ascent"]
     assert other.result.scores.values == runs.read(out / "original" / "judged").result.scores.values
-    judged = runs.read(out / "seed-0" / "finetune" / "judged")
-    assert (again.method, again.result.scores.values) == ("finetune", judged.result.scores.values)
+    assert (again.method, again.record["seed"]) == ("ascent", 4)
+    assert (out / "compared/made/drawn/000-00000.png").read_bytes() != (
+        out / "original/drawn/000-00000.png"
+    ).read_bytes()
 
 
 @pytest.mark.parametrize(

@@ -78,7 +78,7 @@ def test_a_dry_run_names_what_is_missing(name: str, monkeypatch: pytest.MonkeyPa
     expected = {
         "cifar10-random-10": ["the data cifar10"],
         "celebamask-hq-identities-10": ["celebamask-hq is not on the hub", "the model microsoft/resnet-34"],
-        "sd-nudity": ["stable-diffusion-v1-4", "i2p_benchmark.csv"],
-        "sd-imagenette": ["stable-diffusion-v1-4", "imagenette", "imagenet-classifier", "inception.pt"],
+        "sd-nudity": ["stable-diffusion-v1-4", "stable-diffusion-2-1", "i2p_benchmark.csv"],
+        "sd-imagenette": ["stable-diffusion-v1-4", "imagenette", "imagenet-classifier", "inception.pt", "clip-vit"],
     }[name]
     assert [one for start in expected for one in planned.missing if one.startswith(start)] == planned.missing

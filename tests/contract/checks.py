@@ -44,7 +44,7 @@ OTHER: Settings = {
     "labels": "fixed",
     "nearest": "argmax",
     "fgsm": 20.0,
-    "alpha": 2.0,
+    "alpha": 3.0,
     "curvature": "woodfisher",
     "damping": 0.5,
     "samples": 5,

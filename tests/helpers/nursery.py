@@ -20,6 +20,7 @@ import time
 import traceback
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import zip_longest
 from pathlib import Path
 from typing import Any, NamedTuple, NoReturn
 
@@ -142,9 +143,12 @@ class Nursery:
         worst = max(ended, key=lambda one: abs(one.code))
         return Finished(worst.code, "".join(one.out for one in ended), "".join(one.err for one in ended))
 
-    def launch(self, processes: int, command: str, cwd: Path, **environment: str) -> list[Child]:
-        """Start the command in that many processes, as torchrun does."""
-        return [self.start(command, cwd, **{**own, **environment}) for own in _ranks(processes)]
+    def launch(
+        self, processes: int, command: str, cwd: Path, faults: Sequence[Fault] = (), /, **environment: str
+    ) -> list[Child]:
+        """Start the command in that many processes, as torchrun does, each with a fault of its own."""
+        pairs = zip_longest(_ranks(processes), faults)
+        return [self.start(command, cwd, fault, **{**own, **environment}) for own, fault in pairs]
 
     def _script(
         self, path: str | Path, arguments: Sequence[str | Path], cwd: Path, environment: Mapping[str, str]

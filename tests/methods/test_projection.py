@@ -1,11 +1,14 @@
 """The guarded gradient against a general solver."""
 
+from dataclasses import fields
+
 import numpy as np
 import pytest
 import torch
 from scipy.optimize import minimize
 from torch import Tensor
 
+from scissorhands.methods import Scissorhands
 from scissorhands.methods.projection import guard, inner, overlap, subtract_
 
 
@@ -50,3 +53,17 @@ def test_a_forget_gradient_of_zero_takes_nothing_out() -> None:
     assert overlap(repair, zero) == 0.0
     subtract_(repair, guard(repair, zero, 0.0), zero)
     assert torch.equal(torch.cat([g.reshape(-1) for g in repair]), torch.arange(7.0))
+
+
+def test_momentum_may_lower_the_forget_loss_so_only_the_gradient_is_promised() -> None:
+    weight = torch.zeros(2, requires_grad=True)
+    optimizer = torch.optim.SGD([weight], lr=1.0, momentum=0.9)
+    for forget in (torch.tensor([-1.0, 0.0]), torch.tensor([1.0, 0.0])):  # which turns around between two steps
+        guarded = [torch.tensor([0.5, 1.0])]
+        subtract_(guarded, guard(guarded, [forget], balance=0.0), [forget])
+        assert inner(guarded, [forget]) <= 0
+        weight.grad, before = guarded[0], weight.detach().clone()
+        optimizer.step()
+    assert (weight.detach() - before) @ forget < 0
+    (project,) = [field for field in fields(Scissorhands) if field.name == "project"]
+    assert project.metadata["meaning"] == "take out of each gradient what would lower the forget loss"

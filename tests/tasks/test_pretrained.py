@@ -5,12 +5,15 @@ import math
 import os
 import pickle
 import shutil
+import tomllib
 from collections.abc import Callable
+from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
+from packaging.requirements import Requirement
 from safetensors.torch import load_file, save_file
 from torch import nn
 from transformers import ViTConfig, ViTForImageClassification
@@ -359,3 +362,15 @@ def test_a_pretrained_classifier_to_start_from_must_be_finite(folder: Path, tmp_
     save_file(weights, bad / "model.safetensors", metadata={"format": "pt"})
     with pytest.raises(ModelError, match="holds NaN or infinity"):
         model.restart(str(bad))
+
+
+# What loads them
+
+
+@pytest.mark.parametrize(("name", "unsafe"), [("transformers", "5.9.9"), ("diffusers", "0.42.0")])
+def test_releases_that_run_the_code_of_a_folder_are_not_installed(name: str, unsafe: str) -> None:
+    project = tomllib.loads((Path(__file__).parents[2] / "pyproject.toml").read_text())["project"]
+    asked = map(Requirement, [*project["dependencies"], *project["optional-dependencies"]["diffusion"]])
+    (specifier,) = [one.specifier for one in asked if one.name == name]
+    assert not specifier.contains(unsafe)
+    assert specifier.contains(version(name))

@@ -46,7 +46,7 @@ class MUNBa(Method):
     def scrub(self, model: nn.Module, problem: Problem, log: Log = ignore) -> None:
         descent = Descent(model, problem, self, "bargain", log)
         for epoch in descent.epochs(self.epochs):
-            wrong = replace(problem.forget, records=random_labels(problem.forget, problem.seed + epoch))
+            wrong = replace(problem.forget, records=random_labels(problem.forget, problem.seed, epoch))
             for keep, drop in descent.pairs(problem.retain, wrong, repeat=False):
                 gradient = descent.gradient(keep)
                 if drop is not None:

@@ -28,7 +28,11 @@ from .base import (
 
 @dataclass(frozen=True, kw_only=True)
 class ReGUn(Method):
-    """Teaches the forgotten data what the original model says of unseen records of its class, and keeps the rest."""
+    """Teaches the forgotten data what the original model says of unseen records of its class, and keeps the rest.
+
+    The paper draws as many unseen records of each class as a batch has, and averages over the batch; here the average
+    is that of each class, over all its unseen records, which is the same for a batch of one class.
+    """
 
     paper: ClassVar[str] = "Mirlach et al., 2026"
     needs: ClassVar[str] = "a classifier, and unseen records"

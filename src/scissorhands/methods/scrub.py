@@ -49,7 +49,7 @@ class SCRUB(Method):
     ascents: int = setting(2, count, "first epochs in which a pass over the forget data comes first")
     rewind: bool = setting(True, switch, "end with the epoch whose forget error is nearest to that on unseen records")
     epochs: int = setting(3, at_least_one, "passes over the retained data; to rewind, each is kept in memory")
-    lr: float = setting(5e-4, positive, "learning rate")
+    lr: float = setting(5e-3, positive, "learning rate")
     batch_size: int = setting(128, at_least_one, "records in a step")
     momentum: float = setting(0.9, below_one, "momentum of the gradient")
     weight_decay: float = setting(5e-4, non_negative, "pull of every weight towards zero")

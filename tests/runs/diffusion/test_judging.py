@@ -3,6 +3,7 @@
 import base64
 import itertools
 import json
+import shutil
 import sys
 from collections.abc import Callable, Sequence
 from importlib.metadata import version
@@ -308,6 +309,23 @@ def cosines(files: Sequence[Path], prompts: Sequence[str], clip: Path) -> list[f
         image, text = answer.image_embeds[0].numpy(), answer.text_embeds[0].numpy()
         found.append(max(0.0, 100 * float(image @ text / np.linalg.norm(image) / np.linalg.norm(text))))
     return found
+
+
+def test_code_that_a_whole_clip_folder_names_is_not_run_though_someone_would_answer_yes(
+    clip: Path, drawn: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    own, mark = shutil.copytree(clip, tmp_path / "own"), tmp_path / "mark"
+    (own / "own.py").write_text(f"open({str(mark)!r}, 'w').close()\nfrom transformers import CLIPTokenizer as Own\n")
+    for name, changes in {
+        "config.json": {"model_type": "own"},  # a kind for which transformers has no tokenizer itself
+        "tokenizer_config.json": {"tokenizer_class": "Own", "auto_map": {"AutoTokenizer": ["own.Own", None]}},
+    }.items():
+        (own / name).write_text(json.dumps(json.loads((own / name).read_text()) | changes))
+    monkeypatch.setenv("HF_MODULES_CACHE", str(tmp_path / "modules"))
+    monkeypatch.setattr("builtins.input", lambda *_: "y")
+    answer = cli(f"judge {drawn} --clip {own} -o {tmp_path / 'out'}")
+    assert not mark.exists()
+    assert (answer.code, "tokenizer_config.json has 'auto_map', which runs code" in answer.err) == (2, True)
 
 
 def test_the_clip_score_is_over_the_kept_images_only(drawn: Path, clip: Path) -> None:
