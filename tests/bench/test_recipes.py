@@ -3,11 +3,13 @@
 The paper gives most learning rates as ranges. There the scripts' value is used, if it lies in the range.
 """
 
+import re
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from scissorhands.bench import diffusion
 from scissorhands.bench.recipe import PAPER, Recipe
 
 RECIPES = Path(__file__).parents[2] / "recipes"
@@ -137,3 +139,26 @@ def test_the_overhead_is_measured_at_a_level_that_relearns(name: str) -> None:
     _, usual = read(f"{name}-random-10")
     assert recipe.level == "standard"
     assert {label: usual[label] for label in found} == found
+
+
+def test_the_page_about_the_paper_names_every_recipe_and_no_other() -> None:
+    named = set(re.findall(r"recipes/([\w-]+)\.toml", (RECIPES.parent / "docs" / "paper.md").read_text()))
+    assert named == {path.stem for path in RECIPES.glob("*.toml")}
+
+
+@pytest.mark.parametrize("path", sorted(RECIPES.glob("*.toml")), ids=lambda path: path.stem)
+def test_every_recipe_builds(path: Path) -> None:
+    if diffusion.is_one(path):
+        recipe = diffusion.PipelineRecipe.read(path)
+        methods = {name: recipe.settings.get(name, {}) for name in recipe.methods}
+        assert diffusion.attempts(methods, recipe.erasure) or recipe.compare
+    else:
+        assert Recipe.read(path).entries
+
+
+def test_the_numbers_on_the_page_about_the_paper_are_those_measured() -> None:
+    page, results = ((RECIPES.parent / name).read_text() for name in ("docs/paper.md", "results/README.md"))
+    assert "Scissorhands has 8.54 and SalUn 2.06" in " ".join(page.split())
+    rows = [[cell.strip() for cell in line.split("|")] for line in results.splitlines() if line.startswith("|")]
+    measured = {row[1]: row[6] for row in rows if row[5:6] in (["62.38"], ["32.62"])}
+    assert measured == {"scissorhands": "8.54", "salun": "2.06"}

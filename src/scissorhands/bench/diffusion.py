@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -94,7 +94,8 @@ class Experiment:
                 found.append(self._judged(pipeline, place, panel, before, None, log, name))
             for seed in self.seeds:
                 for attempt in self.attempts:
-                    place = Place(folder / f"seed-{seed}" / attempt.entry.label, seed=seed, device=device)
+                    there, variant = folder / f"seed-{seed}" / attempt.entry.label, attempt.entry.variant
+                    place = Place(there, seed=seed, device=device, variant=variant)
                     erased = self._erased(attempt, place, log)
                     found.append(self._judged(erased, place, panel, before, seconds, log))
         table = tabulate(found)
@@ -146,7 +147,7 @@ class Experiment:
             if known["method"] != {"name": entry.name, **entry.method.to_dict()} or not same:
                 raise RunError(f"{there} is there, and was made with other settings: choose another folder.")
             return there
-        at = Place(there, seed=place.seed, device=place.device, resume=runs.resumable(there))
+        at = replace(place, folder=there, resume=runs.resumable(there))
         request = Concept(self.forget, attempt.erasure)
         scrub(str(self.pipeline), request, entry.name, entry.method.to_dict(), at, log=log)
         return there
@@ -168,7 +169,7 @@ class Experiment:
         drawer = pipelines.load(pipeline, place.torch_device())
         drawing.sample(drawer, self.wanted, self.drawing, drawn, log)
         sign(drawn, pipeline)
-        at = Place(there, seed=place.seed, device=place.device)
+        at = replace(place, folder=there)
         return judging.judge(Drawn(drawn), self.forget, panel, at, before, seconds, log, name)
 
 
