@@ -17,6 +17,7 @@ from transformers import ViTConfig, ViTForImageClassification
 
 from helpers import tinysd
 from helpers.commands import cli, done
+from helpers.misaligned import is_aligned, misalign
 from helpers.tinysd import command
 from scissorhands.errors import DataError, ModelError, ReadError, WriteError
 from scissorhands.runs.diffusion import judging
@@ -213,6 +214,13 @@ def test_a_pipeline_with_a_weight_that_is_not_finite_is_refused(file: str, own: 
     save_file(weights, own / file, metadata={"format": "pt"})
     with pytest.raises(ModelError, match=f"the weights of {(own / file).parent} are damaged"):
         pipelines.load(own, CPU)
+
+
+def test_weights_that_are_misaligned_in_their_file_are_copied(own: Path) -> None:
+    for path in own.glob("*/*.safetensors"):
+        misalign(path)
+    pipeline = pipelines.load(own, CPU)
+    assert all(map(is_aligned, (pipeline.unet, pipeline.vae, pipeline.text_encoder)))
 
 
 @pytest.mark.parametrize(
