@@ -10,17 +10,25 @@ from .errors import ScissorhandsError
 from .evaluation.context import Evaluation
 from .evaluation.evaluate import Scores, evaluate
 from .methods import (
+    SCRUB,
+    SSD,
     BoundaryExpand,
     BoundaryShrink,
     FineTune,
     GradientAscent,
+    GradTau,
     InfluenceUnlearning,
     L1Sparse,
+    LoTUS,
     Method,
+    MUNBa,
+    NegGradPlus,
     RandomLabel,
+    ReGUn,
     Retrain,
     SalUn,
     Scissorhands,
+    SFRon,
 )
 from .methods.damage import DamageWarning, GuessWarning
 from .methods.training import Training
@@ -29,20 +37,28 @@ from .metrics import Verdict
 __version__ = version("scissorhands")
 
 __all__ = [
+    "SCRUB",
+    "SSD",
     "BoundaryExpand",
     "BoundaryShrink",
     "DamageWarning",
     "Evaluation",
     "FineTune",
     "Forget",
+    "GradTau",
     "GradientAscent",
     "GuessWarning",
     "InfluenceUnlearning",
     "L1Sparse",
+    "LoTUS",
+    "MUNBa",
     "Method",
+    "NegGradPlus",
     "Problem",
     "RandomLabel",
+    "ReGUn",
     "Retrain",
+    "SFRon",
     "SalUn",
     "Scissorhands",
     "ScissorhandsError",

@@ -9,6 +9,7 @@ import math
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import MISSING, dataclass, field, fields
 from functools import partial
+from pathlib import Path
 from types import UnionType
 from typing import Any, Self, get_args, get_origin, get_type_hints
 
@@ -21,22 +22,26 @@ MOST: dict[type, float] = {int: 2**31 - 1, float: 1e30}  # counts fit 32 bits, a
 
 @dataclass(frozen=True)
 class Rule:
-    """What a value must be, in words and as a test."""
+    """What a value must be, in words and as a test; `most` is the largest number, if not that of its type."""
 
     says: str
     holds: Callable[[Any], bool]
+    most: float | None = None
 
 
 positive = Rule("a number above 0", lambda x: 0 < x < math.inf)
 non_negative = Rule("a number, 0 or more", lambda x: 0 <= x < math.inf)
 share = Rule("a share from 0 to 1", lambda x: 0 <= x <= 1)
 positive_share = Rule("a share above 0, up to 1", lambda x: 0 < x <= 1)
+share_below_one = Rule("a share from 0, below 1", lambda x: 0 <= x < 1)
 below_one = Rule("a number from 0, below 1", lambda x: 0 <= x < 1)
 count = Rule("a whole number, 0 or more", lambda x: x >= 0)
 at_least_one = Rule("a whole number, 1 or more", lambda x: x >= 1)
 at_least_two = Rule("a whole number, 2 or more", lambda x: x >= 2)
+seed = Rule("a whole number, 0 or more", lambda x: x >= 0, most=2**62)  # files of settings hold 64 bits
 switch = Rule("true or false", lambda x: True)
 text = Rule("text", lambda x: True)
+path = Rule("a path", lambda x: True)
 table = Rule("a table of names with values", lambda x: True)
 numbers = Rule("a list of whole numbers, each of them once", lambda x: x is None or 0 < len(x) == len({*x}))
 names = Rule("a list of names, each of them once", lambda x: 0 < len(x) == len({*x}))
@@ -128,7 +133,7 @@ class Settings:
         kind = next((one for one in _kinds(kind) if _fits(value, one)), kind)
         if kind is float and type(value) is int and not _beyond(value, kind):
             value = float(value)
-        most = _beyond(value, kind)
+        most = _beyond(value, kind, rule.most)
         if not _fits(value, kind) or most or not rule.holds(value):
             says = f"{rule.says}, and at most {most}" if most else rule.says
             raise SettingError(f"{type(self).__name__}: '{f.name}' must be {says}, not {given(value)}.")
@@ -155,12 +160,15 @@ def _leaves(value: Any, kind: Any) -> Iterator[tuple[Any, Any]]:
 
 def _fits(value: Any, kind: Any) -> bool:
     """Tell whether a value is of a type, and so is everything in it."""
-    return all(wanted is Any or type(one) is wanted for one, wanted in _leaves(value, kind))
+    return all(
+        wanted is Any or type(one) is wanted or (wanted is Path and isinstance(one, Path))
+        for one, wanted in _leaves(value, kind)
+    )
 
 
-def _beyond(value: Any, kind: Any) -> float | None:
+def _beyond(value: Any, kind: Any, most: float | None = None) -> float | None:
     """Return the largest number that a setting of this type may hold, if one of its numbers is larger."""
-    leaves = [(one, MOST.get(wanted, math.inf)) for one, wanted in _leaves(value, kind)]
+    leaves = [(one, most or MOST.get(wanted, math.inf)) for one, wanted in _leaves(value, kind)]
     return next((most for one, most in leaves if type(one) in MOST and abs(one) > most), None)
 
 

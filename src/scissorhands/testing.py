@@ -38,7 +38,7 @@ Build = Callable[[], nn.Module]
 Check = Callable[[type[Method], Build, Problem], None]
 
 # Enough work for a small problem to notice, in little time.
-QUICK: dict[str, Any] = {"epochs": 2, "lr": 0.05, "batch_size": 16, "samples": 20}
+QUICK: dict[str, Any] = {"epochs": 2, "lr": 0.05, "batch_size": 16, "samples": 20, "threshold": 1.0}
 
 
 def check_method(kind: type[Method], *, processes: int = 1) -> None:

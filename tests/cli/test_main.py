@@ -73,7 +73,7 @@ def world(trained: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     done(f"scrub {folder}/run --forget class:3 {QUICK} -o {folder}/three")
     done(f"scrub {folder}/run --forget class:4 {QUICK} -o {folder}/four")
     held = int(held_out(Source().load().train, share=0.1, seed=0)[0])
-    for name, text in {"far": "1 99999", "twice": "1 2 1", "words": "1 two", "none": "", "held": str(held)}.items():
+    for name, text in {"far": "1 99999", "twice": "1 3 1", "words": "1 two", "none": "", "held": str(held)}.items():
         (folder / f"{name}.txt").write_text(text.replace(" ", "\n"))
     (folder / "bytes.txt").write_bytes(b"\xff\xfe\x00")
     (folder / "file").write_text("not a folder")

@@ -146,6 +146,35 @@ def test_digits_are_scikit_learns_and_none_is_in_both_parts() -> None:
     assert ours == sorted(zip(theirs, raw.target.tolist(), strict=True))
 
 
+@pytest.mark.parametrize("memory", [2.0, 0.0], ids=["cached", "streamed"])
+def test_a_limit_takes_the_first_training_records_and_all_test_records(memory: float, tmp_path: Path) -> None:
+    name = plain(tmp_path / "d", [0, 1, 2, 0])
+    few, whole = (Source(name=name, limit=limit, memory=memory).load() for limit in (3, 0))
+    assert torch.equal(everything(few.train), expected(range(3)))
+    assert few.train.labels.tolist() == [0, 1, 2]
+    assert len(few.test) == len(whole.test) == len(whole.train) == 4
+    assert few.train.fingerprint not in ("", whole.train.fingerprint)
+    assert Source(name=name, limit=9, memory=memory).load().train.fingerprint == whole.train.fingerprint
+    digits = [Source(limit=limit).load() for limit in (30, 0)]
+    assert torch.equal(everything(digits[0].train), everything(digits[1].train)[:30])
+
+
+def test_a_load_without_a_cache_writes_none_and_reads_the_same(tmp_path: Path) -> None:
+    source = Source(name=plain(tmp_path / "d"))
+    streamed = source.load(cache=False)
+    assert not (tmp_path / "cache").exists()
+    assert torch.equal(everything(streamed.train), everything(source.load().train))
+
+
+def test_data_is_here_if_its_folder_is(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("SCISSORHANDS_DATA", str(tmp_path))
+    assert Source().here()
+    assert not Source(name="svhn").here()
+    plain(tmp_path / "svhn")
+    assert Source(name="svhn").here()
+    assert "is not on the hub" in refusal(Source(name="celebamask-hq").here)
+
+
 # parquet
 
 

@@ -37,13 +37,12 @@ from scissorhands.tasks.classification.models import Blueprint
 
 # With three processes, where some have no record of a batch or no row of a weight, a few cases are enough.
 OF_THREE = [
-    *(f"{name} in small batches" for name in ("scissorhands", "shrink", "expand", "salun", "influence")),
-    "scissorhands on narrow",
-    "scissorhands on tied",
-    "retrain on frozen",
-    "finetune augmented",
-    "trim narrow by fisher",
-    "trim convnet to layer",
+    *(f"{name} with one to forget" for name in ("scissorhands", "shrink", "expand", "salun", "influence")),
+    "scissorhands with one to retain",
+    "scissorhands on mixed",
+    "retrain on mixed",
+    "trim narrow",
+    "trim convnet",
 ]
 FILES = ("mlp", "convnet", "tied", "frozen", "narrow")
 

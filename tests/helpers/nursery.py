@@ -5,6 +5,7 @@ alone or as one of many with the environment that torchrun would give it. It may
 to it from inside at the n-th call of a function, where no signal from outside would find the moment.
 """
 
+import gc
 import importlib
 import json
 import os
@@ -274,6 +275,7 @@ def _import_all() -> None:
 def _serve() -> Mapping[str, Any] | None:
     """Wait for questions, and return in a child what it is to do; an empty one is answered once all is imported."""
     _import_all()
+    gc.freeze()  # a collection in a child would write to, and so copy, all the memory that it shares with this process
     answers = os.fdopen(os.dup(1), "w")
     ended: dict[int, int] = {}
     for line in sys.stdin:

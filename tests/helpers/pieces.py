@@ -128,6 +128,8 @@ def batch_norm_over_all_is_that_of_the_whole_batch() -> None:
     problems: list[str] = []
     for kind, (make, shape) in LAYERS.items():
         for dtype, rows in ((torch.float64, 7), (torch.float32, 6)):
+            if dtype == torch.float32 and kind != "2d":
+                continue  # the precision is of no matter to all that the layers differ in
             for shares in shares_of(rows):
                 draw = torch.Generator().manual_seed(1)
                 alone, over_all = make().to(dtype), nn.Sequential(make().to(dtype))
@@ -138,7 +140,7 @@ def batch_norm_over_all_is_that_of_the_whole_batch() -> None:
                             layer.get_parameter("weight").copy_(torch.arange(1, 5) / 3)
                             layer.get_parameter("bias").copy_(torch.arange(4) / 5)
                 own = slice(sum(shares[: rank()]), sum(shares[: rank() + 1]))
-                for mode in (True, True, False, True):  # trained, trained, evaluated, trained
+                for mode in (True, False, True):  # trained, evaluated, trained
                     inputs = torch.randn(rows, *shape, generator=draw, dtype=dtype) * 3 + 2
                     weights = torch.randn(rows, *shape, generator=draw, dtype=dtype)
                     expected = step_through(alone.train(mode), inputs, weights)

@@ -69,7 +69,7 @@ def test_a_copy_of_the_model_computes_with_its_own_weights() -> None:
 
 
 def test_an_unknown_precision_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(SettingError, match="Did you mean 'bfloat16'"):
+    with pytest.raises(SettingError, match="'precision' must be one of full, bfloat16"):
         Place(tmp_path / "run", precision="bfloat")
 
 

@@ -19,6 +19,7 @@ def methods_page() -> str:
     for name, kind in methods().items():
         lines += ["", f"## `{name}`", "", summary(kind), f"*{kind.paper}.*", ""]
         lines += [details(kind), ""] if details(kind) else []
+        lines += [f"Needs {kind.needs}.", ""] if kind.needs else []
         lines += [f"Takes at most {kind.copies} times the model's size in memory, besides the model and the batch.", ""]
         lines += _settings(kind)
     return "\n".join(lines) + "\n"

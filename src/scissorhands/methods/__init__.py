@@ -14,12 +14,20 @@ from .base import Method
 from .boundary import BoundaryExpand, BoundaryShrink
 from .finetune import FineTune
 from .gradientascent import GradientAscent
+from .gradtau import GradTau
 from .influence import InfluenceUnlearning
 from .l1sparse import L1Sparse
+from .lotus import LoTUS
+from .munba import MUNBa
+from .neggradplus import NegGradPlus
 from .randomlabel import RandomLabel
+from .regun import ReGUn
 from .retrain import Retrain
 from .salun import SalUn
 from .scissorhands import Scissorhands
+from .scrub import SCRUB
+from .sfron import SFRon
+from .ssd import SSD
 
 METHODS: dict[str, type[Method]] = {
     "scissorhands": Scissorhands,
@@ -32,6 +40,14 @@ METHODS: dict[str, type[Method]] = {
     "l1sparse": L1Sparse,
     "salun": SalUn,
     "randomlabel": RandomLabel,
+    "neggradplus": NegGradPlus,
+    "scrub": SCRUB,
+    "ssd": SSD,
+    "sfron": SFRon,
+    "munba": MUNBa,
+    "gradtau": GradTau,
+    "lotus": LoTUS,
+    "regun": ReGUn,
 }
 
 
@@ -52,6 +68,14 @@ def find(name: str) -> type[Method]:
 __all__ = [
     *base.__all__,
     "METHODS",
+    "SCRUB",
+    "SSD",
+    "SFRon",
+    "MUNBa",
+    "GradTau",
+    "LoTUS",
+    "ReGUn",
+    "NegGradPlus",
     "BoundaryExpand",
     "BoundaryShrink",
     "FineTune",

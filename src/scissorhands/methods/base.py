@@ -1,6 +1,6 @@
 """All that a method is written with, in one place; `scissorhands.methods` has the same names for methods elsewhere."""
 
-from ..data.labels import random_labels, relabeled_parts
+from ..data.labels import Relabeled, random_labels, relabeled_parts
 from ..data.problem import Log, Loss, Problem, ignore, on_device
 from ..data.records import Part
 from ..distributed import Batch, add_
@@ -24,7 +24,17 @@ from .descent import Descent
 from .heads import head_of, narrow, widened
 from .method import Method
 from .modes import evaluating
-from .parameters import l1_norm, select, snapshot, swapped, trainable, weights
+from .outputs import (
+    error_rate,
+    kl_divergence,
+    logits,
+    logits_of,
+    reweighted,
+    teacher_logits,
+    unseen_error_rate,
+    unseen_of,
+)
+from .parameters import clip_, l1_norm, restore, select, snapshot, swapped, trainable, weights
 from .projection import bounded, guard, inner, overlap, subtract_
 from .reinit import INITS, reinitialize, reset, restart, without_norms
 from .saliency import (
@@ -48,13 +58,16 @@ __all__ = [
     "Method",
     "Part",
     "Problem",
+    "Relabeled",
     "Training",
     "add_",
     "at_least_one",
     "below_one",
     "bounded",
+    "clip_",
     "count",
     "damage",
+    "error_rate",
     "evaluating",
     "fisher_times",
     "generator",
@@ -64,7 +77,10 @@ __all__ = [
     "head_of",
     "ignore",
     "inner",
+    "kl_divergence",
     "l1_norm",
+    "logits",
+    "logits_of",
     "mean_gradient",
     "narrow",
     "non_negative",
@@ -79,6 +95,8 @@ __all__ = [
     "relabeled_parts",
     "reset",
     "restart",
+    "restore",
+    "reweighted",
     "select",
     "setting",
     "share",
@@ -86,10 +104,13 @@ __all__ = [
     "subtract_",
     "swapped",
     "switch",
+    "teacher_logits",
     "text",
     "top_share",
     "train_mode_saliency",
     "trainable",
+    "unseen_error_rate",
+    "unseen_of",
     "utility",
     "weights",
     "widened",

@@ -11,11 +11,11 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from ..data.problem import Log, Problem, ignore, on_device
+from ..data.problem import Log, Problem, ignore
 from ..data.records import Part
-from ..distributed import gather_rows
 from ..randomness import seeded
 from .modes import evaluating
+from .outputs import logits_of
 
 FELL = 5.0  # points of accuracy that a model may lose
 GREW = 2.0  # times that its loss may grow
@@ -111,22 +111,11 @@ def utility(model: nn.Module, problem: Problem, judged_on: tuple[str, ...] = ("r
         if not problem.classifies:
             found[f"{name}_error"] = mean_loss(model, problem, some)
             continue
-        said = _predictions(model, some)
+        said = logits_of(model, some).argmax(1)
         found[f"{name}_accuracy"] = 100 * (said == some.labels).double().mean().item()
         if name == "retain":
             found["guess"] = guesses(said, some.labels)
     return found
-
-
-@torch.no_grad()
-def _predictions(model: nn.Module, part: Part) -> Tensor:
-    """Predict the label of each record."""
-    with evaluating(model):
-        found = [
-            gather_rows(model(on_device(model, inputs)).argmax(1).cpu(), len(ids))
-            for ids, (inputs, _) in zip(part.ids.split(512), part.batches(512), strict=True)
-        ]
-    return torch.cat(found)
 
 
 @torch.no_grad()

@@ -4,7 +4,7 @@ import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
 from itertools import chain, count
-from typing import Any, TypeVar
+from typing import Any, TypeVar, overload
 
 import torch
 from torch import Tensor, nn
@@ -53,6 +53,7 @@ class Descent:
         self._rate = float(self._settings["lr"])
         self._loss: float | None = None
         self._planned = self._length = 0
+        self._logged = -1
 
     @property
     def memory(self) -> dict[str, Tensor]:
@@ -87,22 +88,42 @@ class Descent:
 
     def batches(self, *parts: Part) -> Iterator[Batch]:
         """Walk the batches of this epoch that are left: of each part in order, shuffled."""
+        return (batch for _, batch in self.passes(*parts))
+
+    def passes(self, *parts: Part) -> Iterator[tuple[Part, Batch]]:
+        """Walk the batches of this epoch that are left, each with the part that it is of."""
         size = int(self._settings["batch_size"])
         self._length = sum(self.problem.steps(part, size) for part in parts)
-        passes = (self.problem.batches(p, size, self.phase, self.epoch, which) for which, p in enumerate(parts))
+        passes = (
+            ((part, batch) for batch in self.problem.batches(part, size, self.phase, self.epoch, which))
+            for which, part in enumerate(parts)
+        )
         return self._loop.remaining(chain.from_iterable(passes))
 
-    def pairs(self, retain: Part, forget: Part, repeat: bool = True) -> Iterator[tuple[Batch, Batch | None]]:
+    @overload
+    def pairs(self, retain: Part, forget: Part) -> Iterator[tuple[Batch, Batch]]: ...
+
+    @overload
+    def pairs(
+        self, retain: Part, forget: Part, repeat: bool = True, every: int = 1
+    ) -> Iterator[tuple[Batch, Batch | None]]: ...
+
+    def pairs(
+        self, retain: Part, forget: Part, repeat: bool = True, every: int = 1
+    ) -> Iterator[tuple[Batch, Batch | None]]:
         """Walk the batches to retain that are left of this epoch, each with one to forget, or none when these end.
 
-        With `repeat` the batches to forget start again when they end.
+        With `repeat` the batches to forget start again when they end. With `every` only one in so many has one.
         """
         size, passes = int(self._settings["batch_size"]), count() if repeat else range(1)
         self._length = self.problem.steps(retain, size)
         forgotten = (self.problem.batches(forget, size, "forget", self.epoch, i) for i in passes)
         forget_batches = chain.from_iterable(forgotten)
         retain_batches = self.problem.batches(retain, size, "retain", self.epoch)
-        return self._loop.remaining((retain_batch, next(forget_batches, None)) for retain_batch in retain_batches)
+        return self._loop.remaining(
+            (retain_batch, None if number % every else next(forget_batches, None))
+            for number, retain_batch in enumerate(retain_batches)
+        )
 
     def steps(self, items: Sequence[T]) -> Iterator[T]:
         """Walk anything else that makes an epoch."""
@@ -114,9 +135,9 @@ class Descent:
         with torch.no_grad(), self._forward_context(batch, frozen_norm_statistics):
             return mean_over_ranks(loss or self.problem.loss)(self.model, batch)
 
-    def gradient(self, batch: Batch, loss: Loss | None = None) -> list[Tensor]:
+    def gradient(self, batch: Batch, loss: Loss | None = None, *, frozen_norm_statistics: bool = False) -> list[Tensor]:
         """Compute the gradient of a loss, by default the problem's, over the records of all processes."""
-        return self.loss_and_gradient(batch, loss)[1]
+        return self.loss_and_gradient(batch, loss, frozen_norm_statistics=frozen_norm_statistics)[1]
 
     def loss_and_gradient(
         self, batch: Batch, loss: Loss | None = None, *, frozen_norm_statistics: bool = False
@@ -133,16 +154,19 @@ class Descent:
         return found.detach(), gradient
 
     def step(self, gradient: list[Tensor], lr: float | None = None) -> None:
-        """Change the weights, in place, and use the gradient up."""
+        """Change the weights, in place, and use the gradient up. It may be called twice for one batch or pair."""
         self._optimizer.step(gradient, self._rate if lr is None else lr)
-        if self._loss is not None:
+        if self._loss is not None and self._logged != self.global_step:
             self.note(self._loss)
+        self._loss = None
 
     def note(self, loss: float) -> None:
         """Log the loss of this step."""
+        before = self.global_step - self._loop.step_in_epoch  # epochs may differ in length
+        steps = before + self._length * max(self._planned - self.epoch, 1)
         event: dict[str, Any] = {"phase": self.phase, "epoch": self.epoch, "step": self.global_step + 1}
-        self._log(event | {"steps": self._length * max(self._planned, self.epoch + 1), "loss": loss})
-        self._loss = None
+        self._log(event | {"steps": steps, "loss": loss})
+        self._loss, self._logged = None, self.global_step
 
     @contextmanager
     def _own_rng(self) -> Iterator[None]:

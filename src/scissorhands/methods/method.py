@@ -19,6 +19,7 @@ class Method(Settings, ABC):
     """
 
     paper: ClassVar[str] = ""
+    needs: ClassVar[str] = ""  # what it takes besides records to forget and to retain
     copies: ClassVar[int] = 3  # the most memory it takes besides the model itself, in sizes of the model
     judged_on: ClassVar[tuple[str, ...]] = ("retain", "unseen", "test")  # data on which the model must not get worse
 

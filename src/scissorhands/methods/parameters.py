@@ -56,6 +56,13 @@ def snapshot(model: nn.Module) -> dict[str, Tensor]:
     return {name: value.clone() for name, value in local_state(model).items()}
 
 
+@torch.no_grad()
+def restore(model: nn.Module, other: dict[str, Tensor]) -> None:
+    """Copy the values of a snapshot into the model, in place."""
+    for name, value in local_state(model).items():
+        value.copy_(other[name])
+
+
 @contextmanager
 def swapped(model: nn.Module, other: dict[str, Tensor]) -> Iterator[None]:
     """Give the model the values of a snapshot inside the block, in place, and its own again after it."""
@@ -80,3 +87,16 @@ def l1_norm(weights: list[Tensor]) -> Tensor:
     tensor(6.)
     """
     return all_reduce_sum_(torch.stack([weight.abs().sum() for weight in weights]).sum())
+
+
+def clip_(gradient: list[Tensor], largest: float) -> None:
+    """Scale a gradient, in place, so that its norm over all processes is at most `largest`.
+
+    >>> gradient = [torch.tensor([3.0]), torch.tensor([4.0])]
+    >>> clip_(gradient, 1.0)
+    >>> gradient
+    [tensor([0.6000]), tensor([0.8000])]
+    """
+    norm = all_reduce_sum_(torch.stack([(slope * slope).sum() for slope in gradient]).sum()).sqrt().item()
+    if norm > largest:
+        torch._foreach_mul_(gradient, largest / norm)

@@ -17,15 +17,19 @@ from ..errors import RunError
 from ..files import read_bytes, read_text, write_text
 from ..metrics import METRICS
 from ..runs import GRIDS, PICTURES, ROWS, Run
-from ..runs.claims import ABOUT, PAGE, TABLE, claimed
+from ..runs.claims import ABOUT, CURVES, PAGE, TABLE, claimed
+from .curves import as_csv, as_svg, points
 from .table import MAIN, Table
 
 _BYTES = 32 << 20  # the most of a picture
 
 
 def publish(folder: Path, table: Table, shown: Sequence[Run], title: str) -> None:
-    """Write table.json and report.html into a folder."""
+    """Write table.json and report.html into a folder; curves.csv and curves.svg, too, where a setting was swept."""
     write(folder / TABLE, json.dumps(table.to_dict(), indent=2) + "\n")
+    if swept := tuple(points(table)):
+        for name, content in zip(CURVES, (as_csv(swept), as_svg(swept)), strict=True):
+            write(folder / name, content)
     write(folder / PAGE, page(table, shown, title))
 
 
@@ -60,7 +64,7 @@ def page(table: Table, shown: Sequence[Run], title: str, pictures: bool = False)
     )
     template = environment.get_template("report.html")
     above = os.path.commonpath([run.folder.absolute().parent for run in shown])
-    main = table.names(MAIN)
+    main, swept = table.names(MAIN), tuple(points(table))
     return template.render(
         title=title,
         table=table,
@@ -69,6 +73,7 @@ def page(table: Table, shown: Sequence[Run], title: str, pictures: bool = False)
         metrics=METRICS,
         sheets=_sheets(table),
         prompts=_prompts(shown),
+        curves=b64encode(as_svg(swept).encode()).decode() if swept else "",
         runs=[(run, os.path.relpath(run.folder, above), _pictures(run, pictures)) for run in shown],
     )
 

@@ -12,8 +12,10 @@ from ..errors import ReadError, RunError
 from ..files import read_json, write_text
 
 ABOUT, TABLE, PAGE = "recipe.json", "table.json", "report.html"  # what a bench leaves beside its runs
-PICTURES = ("grid.png", "body_parts.csv", "body_parts.svg")
-BENCH = (ABOUT, TABLE, PAGE, *PICTURES, "seed-*", "original", "compared")  # all that the folder of a bench may hold
+CURVES = ("curves.csv", "curves.svg")  # where a setting was swept
+PICTURES = ("grid.png", "body_parts.csv", "body_parts.svg")  # of pipelines
+# All that the folder of a bench may hold.
+BENCH = (ABOUT, TABLE, PAGE, *CURVES, *PICTURES, "seed-*", "original", "compared")
 
 
 @contextmanager

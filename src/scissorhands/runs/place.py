@@ -12,39 +12,26 @@ import torch
 
 from .. import runs
 from ..distributed import own_device, world_size
-from ..errors import SettingError, did_you_mean
+from ..errors import SettingError
 from ..methods.precision import PRECISIONS
-from ..tasks.classification.request import SEEDS
+from ..settings import REQUIRED, Settings, non_negative, one_of, path, seed, setting, switch, text
 
 # What is written down when a run is begun.
 PLACING = ("overwrite", "seed", "device", "checkpoint", "precision", "variant")
 
 
 @dataclass(frozen=True)
-class Place:
-    """Where a run computes, from which seed, and where it goes.
+class Place(Settings):
+    """Where a run computes, from which seed, and where it goes."""
 
-    `checkpoint` is how many seconds pass between two checkpoints; `precision` is what a method's layers compute in,
-    while scores are always taken in full. With `resume` it goes on with what was begun there. `variant` is what a
-    recipe calls the settings of the method, where it has several.
-    """
-
-    folder: Path
-    overwrite: bool = False
-    seed: int = 0
-    device: str = "auto"
-    checkpoint: float = 600.0
-    precision: str = "full"
-    resume: bool = False
-    variant: str = ""
-
-    def __post_init__(self) -> None:
-        if not 0 <= self.seed <= SEEDS:
-            raise SettingError(f"'seed' must be a whole number from 0 to {SEEDS}, not {self.seed}.")
-        if not self.checkpoint >= 0:
-            raise SettingError(f"'checkpoint' must be a number of seconds from 0, not {self.checkpoint}.")
-        if self.precision not in PRECISIONS:
-            raise SettingError(f"there is no precision '{self.precision}'. {did_you_mean(self.precision, PRECISIONS)}")
+    folder: Path = setting(REQUIRED, path, "folder of the run")
+    overwrite: bool = setting(False, switch, "replace the run that is there")
+    seed: int = setting(0, seed, "seed of everything random but the division of data")
+    device: str = setting("auto", text, "auto, cpu, cuda, cuda:1, mps …")
+    checkpoint: float = setting(600.0, non_negative, "seconds between two checkpoints")
+    precision: str = setting("full", one_of(*PRECISIONS), "what a method's layers compute in; scores are taken in full")
+    resume: bool = setting(False, switch, "go on with what was begun there")
+    variant: str = setting("", text, "what a recipe calls the settings of the method, where it has several")
 
     def torch_device(self) -> torch.device:
         """Return the device; `auto` is the accelerator if there is one."""

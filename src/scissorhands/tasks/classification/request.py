@@ -1,36 +1,27 @@
 """What someone asks a classifier to forget."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from typing import Any
 
 from ...data.forget import Forget
 from ...data.sources import Source
 from ...errors import SettingError
-
-SEEDS = 2**62  # the highest seed; files of settings hold 64 bits
+from ...settings import REQUIRED, Settings, seed, setting, share_below_one, switch, table, text
 
 
 @dataclass(frozen=True)
-class Request:
-    """What is to be forgotten: in which data, and by which draw.
+class Request(Settings):
+    """What is to be forgotten: in which data, and by which draw."""
 
-    `labels` says which class of the data is which of the model's, where their names do not; `untrained` that a model
-    may be changed that knows no more than a guess.
-    """
-
-    forget: Forget
-    data: Source | None = None
-    split_seed: int = 0
-    unseen: float = 0.2
-    labels: str = ""
-    untrained: bool = False
-
-    def __post_init__(self) -> None:
-        if not 0 <= self.split_seed <= SEEDS:
-            raise SettingError(f"'split_seed' must be a whole number from 0 to {SEEDS}, not {self.split_seed}.")
-        if not 0 <= self.unseen < 1:
-            raise SettingError(f"'unseen' must be a share from 0, below 1, not {self.unseen}.")
+    forget: Forget = setting(REQUIRED, text, "what to forget")
+    data: Source | None = setting(None, table, "in which data, if not in what the model is known to be trained on")
+    split_seed: int = setting(0, seed, "seed of the random division of data")
+    unseen: float = setting(
+        0.2, share_below_one, "share of the test data to set aside as unseen, if nothing was held out"
+    )
+    labels: str = setting("", text, "which class of the data is which of the model's, where their names differ")
+    untrained: bool = setting(False, switch, "change a model even if it knows no more than a guess")
 
     @classmethod
     def from_options(cls, options: Mapping[str, Any]) -> "Request":
@@ -45,21 +36,14 @@ class Request:
 
     @classmethod
     def from_dict(cls, inputs: Mapping[str, Any]) -> "Request":
-        """Read a request from plain values."""
+        """Read a request from plain values, among which there may be others."""
+        own = {f.name: inputs[f.name] for f in fields(cls)}
         data = Source.make(inputs["data"]) if inputs["data"] else None
-        rest = (inputs[name] for name in ("split_seed", "unseen", "labels", "untrained"))
-        return cls(Forget(inputs["forget"]), data, *rest)
+        return cls.make({**own, "forget": Forget(inputs["forget"]), "data": data})
 
     def to_dict(self) -> dict[str, Any]:
         """Return the request as plain values."""
-        return {
-            "forget": self.forget.text,
-            "data": self.data.to_dict() if self.data else {},
-            "split_seed": self.split_seed,
-            "unseen": self.unseen,
-            "labels": self.labels,
-            "untrained": self.untrained,
-        }
+        return {**super().to_dict(), "forget": self.forget.text, "data": self.data.to_dict() if self.data else {}}
 
 
 def named_data(name: str, assignments: tuple[str, ...]) -> Source:

@@ -1,0 +1,47 @@
+"""NegGrad+."""
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+import torch
+from torch import nn
+
+from .base import (
+    Descent,
+    Log,
+    Method,
+    Problem,
+    at_least_one,
+    below_one,
+    count,
+    ignore,
+    non_negative,
+    positive,
+    setting,
+    share,
+    subtract_,
+)
+
+
+@dataclass(frozen=True, kw_only=True)
+class NegGradPlus(Method):
+    """Descends the loss on the retained data and climbs that on the forgotten data in one step."""
+
+    paper: ClassVar[str] = "Kurmanji et al., NeurIPS 2023"
+    copies: ClassVar[int] = 4
+
+    beta: float = setting(0.95, share, "weight of the retain loss; the forget loss has what is left to 1")
+    epochs: int = setting(10, count, "passes over the retained data")
+    lr: float = setting(0.01, positive, "learning rate")
+    batch_size: int = setting(256, at_least_one, "records of each kind in a step")
+    momentum: float = setting(0.9, below_one, "momentum of the gradient")
+    weight_decay: float = setting(5e-4, non_negative, "pull of every weight towards zero")
+
+    def scrub(self, model: nn.Module, problem: Problem, log: Log = ignore) -> None:
+        descent = Descent(model, problem, self, "neggrad", log)
+        for _ in descent.epochs(self.epochs):
+            for keep, drop in descent.pairs(problem.retain, problem.forget):
+                gradient = descent.gradient(keep)
+                torch._foreach_mul_(gradient, self.beta)
+                subtract_(gradient, 1 - self.beta, descent.gradient(drop, frozen_norm_statistics=True))
+                descent.step(gradient)

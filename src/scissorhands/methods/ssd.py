@@ -1,0 +1,54 @@
+"""Selective synaptic dampening (SSD)."""
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+import torch
+from torch import Tensor, nn
+
+from .base import (
+    SALIENCY,
+    Log,
+    Method,
+    Part,
+    Problem,
+    at_least_one,
+    ignore,
+    non_negative,
+    setting,
+    trainable,
+    weights,
+)
+
+
+@dataclass(frozen=True, kw_only=True)
+class SSD(Method):
+    """Shrinks the weights that matter far more to the forgotten data than to all training data; trains nothing."""
+
+    paper: ClassVar[str] = "Foster et al., AAAI 2024"
+    needs: ClassVar[str] = "Fisher information: a gradient for each of the sampled records"
+    copies: ClassVar[int] = 5
+
+    threshold: float = setting(10.0, non_negative, "a weight shrinks if it matters so many times more, the paper's α")
+    dampening: float = setting(1.0, non_negative, "what a weight is multiplied with, times the ratio, the paper's λ")
+    samples: int = setting(1000, at_least_one, "records of each kind that the Fisher information is taken from")
+
+    def scrub(self, model: nn.Module, problem: Problem, log: Log = ignore) -> None:
+        everything = Part(problem.forget.records, torch.cat([problem.forget.ids, problem.retain.ids]).sort().values)
+        forget, whole = (self._fisher(model, problem, part) for part in (problem.forget, everything))
+        for name, weight in weights(model).items():
+            weight.mul_(dampened(forget[name], whole[name], self.threshold, self.dampening))
+
+    def _fisher(self, model: nn.Module, problem: Problem, part: Part) -> dict[str, Tensor]:
+        """Estimate the diagonal of the Fisher information from a random sample."""
+        sample = problem.sample(part, min(1.0, self.samples / len(part)), "fisher")
+        return SALIENCY["fisher"](model, problem, trainable(model), sample, 1)
+
+
+def dampened(forget: Tensor, whole: Tensor, threshold: float, dampening: float) -> Tensor:
+    """Compute what each weight is multiplied with.
+
+    >>> dampened(torch.tensor([1.0, 4.0, 20.0]), torch.ones(3), threshold=2.0, dampening=1.0)
+    tensor([1.0000, 0.2500, 0.0500])
+    """
+    return torch.where(forget > threshold * whole, (dampening * whole / forget).clamp(max=1), 1.0)
