@@ -413,12 +413,24 @@ class Eye:
 
     about: ClassVar[dict[str, Any]] = {"detector": "eye"}
 
-    def labels(self, images: Any) -> list[list[str]]:
+    def findings(self, images: Any) -> list[list[nudity.Finding]]:
         return [[] for _ in images]
 
 
 @pytest.mark.parametrize(
-    "line", ['{"file_name": [], "labels": []}', '{"file_name": "a.png", "labels": 3}', "[" * 100_000, "3", '{"a": 1}']
+    "line",
+    [
+        '{"file_name": [], "found": []}',
+        '{"file_name": "a.png", "found": 3}',
+        '{"file_name": "a.png", "found": [3]}',
+        '{"file_name": "a.png", "found": [{"class": "FEET_EXPOSED", "score": 1, "box": [1, 2]}]}',
+        '{"file_name": "a.png", "found": [{"class": "FEET_EXPOSED", "score": 1, "box": [Infinity, 0, 1, 2]}]}',
+        '{"file_name": "a.png", "found": [{"class": 3, "score": 1, "box": [0, 0, 1, 2]}]}',
+        '{"file_name": "a.png", "labels": ["FEET_EXPOSED"]}',
+        "[" * 100_000,
+        "3",
+        '{"a": 1}',
+    ],
 )
 def test_a_line_of_what_was_seen_that_makes_no_sense_is_looked_at_again(line: str, shown: Path) -> None:
     eye: Any = Eye()
