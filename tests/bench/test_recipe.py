@@ -414,3 +414,14 @@ def test_lists_that_are_empty_or_stand_for_too_many_settings_are_refused(
     assert (answer.code, len(answer.err.splitlines())) == (2, 1)
     assert says in answer.err
     assert not (tmp_path / "out").exists()
+
+
+def test_the_recipe_on_the_page_about_the_command_line_builds(tmp_path: Path) -> None:
+    page = (Path(__file__).parents[2] / "docs" / "command-line.md").read_text()
+    text = page.partition("```toml\n")[2].partition("```")[0]
+    assert [entry.label for entry in Recipe.read(written(tmp_path, text)).entries] == [
+        "retrain",
+        "finetune-paper",
+        "finetune-script",
+        *(f"scissorhands-trim={trim}" for trim in (0.01, 0.03, 0.1)),
+    ]
