@@ -39,8 +39,12 @@ Check = Callable[[type[Method], Build, Problem], None]
 
 # Enough work for a small problem to notice, in little time.
 QUICK: dict[str, Any] = {
-    "epochs": 2, "lr": 0.05, "batch_size": 16,
-    "samples": 20, "iterations": 5, "threshold": 1.0,
+    "epochs": 2,
+    "lr": 0.05,
+    "batch_size": 16,
+    "samples": 20,
+    "iterations": 5,
+    "threshold": 1.0,
 }
 
 

@@ -62,7 +62,7 @@ def _mlp() -> nn.Module:
     return nn.Sequential(nn.Flatten(), nn.Linear(64, 12), nn.ReLU(), nn.Linear(12, 9), nn.ReLU(), nn.Linear(9, 3))
 
 
-def _convnet() -> nn.Module:
+def _convnet() -> nn.Sequential:
     return nn.Sequential(
         Normalize([0.4], [0.3]),
         nn.Conv2d(1, 5, 3, stride=2, padding=1, bias=False),
@@ -82,7 +82,7 @@ def _tied() -> nn.Module:
     return nn.Sequential(nn.Flatten(), nn.Linear(64, 8), first, nn.Tanh(), second, nn.Tanh(), nn.Linear(8, 3))
 
 
-def _frozen() -> nn.Module:
+def _frozen() -> nn.Sequential:
     model = _convnet()
     for name in ("1.weight", "2.bias", "5.weight"):
         model.get_parameter(name).requires_grad_(False)

@@ -19,6 +19,7 @@ from torch import nn
 from transformers import ViTConfig, ViTForImageClassification
 
 from helpers.commands import done
+from helpers.misaligned import is_aligned, misalign
 from scissorhands import runs
 from scissorhands.data.records import Stored
 from scissorhands.errors import ModelError
@@ -362,6 +363,14 @@ def test_a_pretrained_classifier_to_start_from_must_be_finite(folder: Path, tmp_
     save_file(weights, bad / "model.safetensors", metadata={"format": "pt"})
     with pytest.raises(ModelError, match="holds NaN or infinity"):
         model.restart(str(bad))
+
+
+# Where weights lie in memory
+
+
+def test_weights_that_are_misaligned_in_their_file_are_copied(folder: Path) -> None:
+    misalign(folder / "model.safetensors")
+    assert is_aligned(models.load(folder)[0])
 
 
 # What loads them

@@ -41,7 +41,7 @@ class SCRUB(Method):
 
     paper: ClassVar[str] = "Kurmanji et al., NeurIPS 2023"
     needs: ClassVar[str] = "a classifier, a copy of the original model, and unseen records if it rewinds"
-    copies: ClassVar[int] = 8
+    copies: ClassVar[int] = 6
 
     alpha: float = setting(0.001, non_negative, "weight of staying with the original model on the retained data")
     gamma: float = setting(0.99, non_negative, "weight of the loss on the retained data")

@@ -7,7 +7,6 @@ from typing import Any
 
 from ..distributed import on_rank_0
 from ..files import write_text
-from ..tasks.diffusion.extras import imported
 from ..tasks.diffusion.nudity import PARTS, metric
 from .table import Table
 
@@ -48,10 +47,11 @@ def _write(folder: Path, rows: list[dict[str, Any]]) -> None:
 
 def chart(rows: list[dict[str, Any]]) -> Any:
     """Return the changes as bars: a group for each part, a bar for each method."""
-    alt = imported("altair", "report")
+    import altair as alt  # it takes a second to import, and few tables have parts of the body
+
     methods = list(dict.fromkeys(row["method"] for row in rows))
     known = [row for row in rows if row["change"] is not None]
-    bars = alt.Chart(alt.Data(values=known)).mark_bar()
+    bars = alt.Chart(alt.InlineData(known)).mark_bar()
     return bars.encode(
         y=alt.Y("part:N", sort=list(PARTS), title=None),
         x=alt.X("change:Q", title="change of the count against the original, in %"),

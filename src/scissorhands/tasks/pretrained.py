@@ -117,6 +117,12 @@ def _require_shards(index: Path) -> None:
         require_regular(index.parent / name)
 
 
+def copy_weights(model: nn.Module) -> None:
+    """Copy what `from_pretrained` left in the mapped file, where it may be misaligned, into memory of its own."""
+    for value in (*model.parameters(), *model.buffers()):
+        value.data = value.data.clone()
+
+
 def require_finite(model: nn.Module, source: str | Path) -> None:
     """Refuse a model with a stored value that is not finite; each of many processes looks at its part."""
     stored = ((name, local(value)) for name, value in model.state_dict().items())

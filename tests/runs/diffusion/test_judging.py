@@ -25,6 +25,7 @@ from transformers import (
 
 from helpers import tinyjudges, tinysd
 from helpers.commands import Answer, cli, done
+from helpers.misaligned import is_aligned, misalign
 from helpers.tinysd import command, listing
 from scissorhands import runs
 from scissorhands.data.forget import Forget
@@ -36,6 +37,7 @@ from scissorhands.runs.diffusion.judging import Judging, Panel, judge
 from scissorhands.runs.place import Place
 from scissorhands.tasks.classification import models
 from scissorhands.tasks.classification.models import Blueprint
+from scissorhands.tasks.diffusion.measures import clip_from
 from scissorhands.tasks.diffusion.nudity import PARTS
 
 CPU = torch.device("cpu")
@@ -326,6 +328,12 @@ def test_code_that_a_whole_clip_folder_names_is_not_run_though_someone_would_ans
     answer = cli(f"judge {drawn} --clip {own} -o {tmp_path / 'out'}")
     assert not mark.exists()
     assert (answer.code, "tokenizer_config.json has 'auto_map', which runs code" in answer.err) == (2, True)
+
+
+def test_weights_of_clip_that_are_misaligned_in_their_file_are_copied(clip: Path, tmp_path: Path) -> None:
+    own = shutil.copytree(clip, tmp_path / "own")
+    misalign(own / "model.safetensors")
+    assert is_aligned(clip_from(own).model)
 
 
 def test_the_clip_score_is_over_the_kept_images_only(drawn: Path, clip: Path) -> None:

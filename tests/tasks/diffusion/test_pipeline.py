@@ -17,6 +17,7 @@ from transformers import ViTConfig, ViTForImageClassification
 
 from helpers import tinysd
 from helpers.commands import cli, done
+from helpers.misaligned import is_aligned, misalign
 from helpers.tinysd import command
 from scissorhands.errors import DataError, ModelError, ReadError, WriteError
 from scissorhands.runs.diffusion import judging
@@ -215,6 +216,13 @@ def test_a_pipeline_with_a_weight_that_is_not_finite_is_refused(file: str, own: 
         pipelines.load(own, CPU)
 
 
+def test_weights_that_are_misaligned_in_their_file_are_copied(own: Path) -> None:
+    for path in own.glob("*/*.safetensors"):
+        misalign(path)
+    pipeline = pipelines.load(own, CPU)
+    assert all(map(is_aligned, (pipeline.unet, pipeline.vae, pipeline.text_encoder)))
+
+
 @pytest.mark.parametrize(
     ("file", "values"),
     [
@@ -405,12 +413,24 @@ class Eye:
 
     about: ClassVar[dict[str, Any]] = {"detector": "eye"}
 
-    def labels(self, images: Any) -> list[list[str]]:
+    def findings(self, images: Any) -> list[list[nudity.Finding]]:
         return [[] for _ in images]
 
 
 @pytest.mark.parametrize(
-    "line", ['{"file_name": [], "labels": []}', '{"file_name": "a.png", "labels": 3}', "[" * 100_000, "3", '{"a": 1}']
+    "line",
+    [
+        '{"file_name": [], "found": []}',
+        '{"file_name": "a.png", "found": 3}',
+        '{"file_name": "a.png", "found": [3]}',
+        '{"file_name": "a.png", "found": [{"class": "FEET_EXPOSED", "score": 1, "box": [1, 2]}]}',
+        '{"file_name": "a.png", "found": [{"class": "FEET_EXPOSED", "score": 1, "box": [Infinity, 0, 1, 2]}]}',
+        '{"file_name": "a.png", "found": [{"class": 3, "score": 1, "box": [0, 0, 1, 2]}]}',
+        '{"file_name": "a.png", "labels": ["FEET_EXPOSED"]}',
+        "[" * 100_000,
+        "3",
+        '{"a": 1}',
+    ],
 )
 def test_a_line_of_what_was_seen_that_makes_no_sense_is_looked_at_again(line: str, shown: Path) -> None:
     eye: Any = Eye()

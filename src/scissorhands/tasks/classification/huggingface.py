@@ -26,7 +26,7 @@ from ...distributed import (
     world_size,
 )
 from ...errors import FailedError, ModelError, ScissorhandsError, listed
-from ..pretrained import read_config, require_finite, require_safe
+from ..pretrained import copy_weights, read_config, require_finite, require_safe
 from .networks import Normalize, unit
 
 
@@ -226,6 +226,7 @@ def load(name: str, classes: int | None = None) -> HuggingFaceClassifier:
         raise _unloadable(name, error) from None
     if not classes:
         _require_whole(name, info)
+    copy_weights(model)
     require_finite(model, name)
     return HuggingFaceClassifier(model, _preprocessing(folder))
 

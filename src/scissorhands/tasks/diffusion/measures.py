@@ -21,7 +21,7 @@ from torch import Tensor, nn
 from ...errors import DataError, ModelError, listed
 from ...methods.modes import evaluating
 from ..classification.networks import unit
-from ..pretrained import require_finite, require_safe
+from ..pretrained import copy_weights, require_finite, require_safe
 from .extras import imported
 
 _CELL = 112  # the least height and width of an image in a grid, in pixels
@@ -229,6 +229,7 @@ def clip_from(folder: str | Path) -> Clip:
         raise ModelError(f"{folder} cannot be loaded as a CLIP model: {reason}") from None
     if missing := sorted(map(str, info["missing_keys"])):
         raise ModelError(f"{folder} is no whole CLIP model; missing weights: {listed(missing, 3)}.")
+    copy_weights(model)
     require_finite(model, folder)
     return Clip(_named(folder.resolve().name, sorted(folder.glob("*.safetensors"))), model.eval(), processor)
 

@@ -13,7 +13,15 @@ from ...distributed import on_rank_0, save_weights
 from ...errors import ModelError, listed
 from ..classification.huggingface import hush
 from ..classification.models import fingerprint
-from ..pretrained import files_of, read_config, require_finite, require_inside, require_no_code, require_safe
+from ..pretrained import (
+    copy_weights,
+    files_of,
+    read_config,
+    require_finite,
+    require_inside,
+    require_no_code,
+    require_safe,
+)
 from .extras import imported
 
 INDEX = "model_index.json"
@@ -167,6 +175,7 @@ def _part(folder: Path, kind: Any) -> Any:
     for what, names in (("missing", missing), ("of another shape", unfit)):
         if names:
             raise ModelError(f"the weights in {folder} do not fit its config.json; {what}: {listed(names, 3)}.")
+    copy_weights(model)
     require_finite(model, folder)
     return model
 
