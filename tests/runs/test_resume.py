@@ -593,7 +593,7 @@ def test_a_demo_that_is_stopped_names_no_run_that_is_gone(nursery: Nursery, base
 
 
 def test_two_processes_that_are_stopped_go_on_as_two(nursery: Nursery, base: Path) -> None:
-    command = "scrub trained --forget class:3 --set epochs=2 --set lr=0.0005 --set batch_size=256"
+    command = "scrub trained --forget class:3 --set epochs=2 --set lr=0.0005 --set batch_size=256 --set trim=0.001"
     for child in nursery.launch(2, f"{command} --checkpoint 1e9 -o two-whole", base):
         assert child.wait().code == 0
     stopped = [Fault("step", step, "SIGTERM") for step in (4, 5)]  # as torchrun does, not at the same time in both
