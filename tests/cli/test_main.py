@@ -282,7 +282,7 @@ def test_training_writes_a_whole_run(trained: Path) -> None:
 
 
 def test_scrubbing_with_scissorhands_forgets_and_logs_every_step(trained: Path, tmp_path: Path) -> None:
-    answer = done(f"scrub {trained} --forget class:3 --set epochs=1 --set reading=published -o {tmp_path}/out")
+    answer = done(f"scrub {trained} --forget class:3 --set epochs=1 --set reading=paper -o {tmp_path}/out")
     assert (answer.code, answer.err) == (0, "")
     assert "scissorhands" in answer.out
     assert "Acc forget" in answer.out
@@ -296,7 +296,7 @@ def test_scrubbing_with_scissorhands_forgets_and_logs_every_step(trained: Path, 
 
 
 def test_a_run_and_its_page_name_no_record_and_no_file(trained: Path, tmp_path: Path) -> None:
-    (tmp_path / "secret.txt").write_text("1\n2\n3\n")
+    (tmp_path / "secret.txt").write_text("1\n3\n4\n")
     for number, forget in enumerate((f"ids:{tmp_path}/secret.txt", "where:label == 3", "class:3")):
         out = tmp_path / f"out-{number}"
         done(f"scrub {trained} {QUICK} -o {out}", "--forget", forget)
