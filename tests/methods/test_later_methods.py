@@ -194,7 +194,7 @@ def test_those_who_cannot_bargain_take_the_published_weights() -> None:
 
 
 def test_munba_steps_along_both_unit_gradients(model: nn.Module, exact: sh.Problem) -> None:
-    wrong = Part(random_labels(exact.forget, exact.seed), exact.forget.ids)
+    wrong = Part(random_labels(exact.forget, exact.seed, 0), exact.forget.ids)
     units = []
     for part in (exact.retain, wrong):
         slopes = torch.autograd.grad(cross_entropy(model, part), list(model.parameters()))

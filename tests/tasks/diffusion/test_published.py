@@ -200,6 +200,43 @@ def test_esd_steps_towards_the_original_guided_away_from_the_concept(net: nn.Mod
     assert_same(net, own)
 
 
+OTHER: dict[type[sh.Method], dict[str, Any]] = {
+    PublishedScissorhands: {
+        "trim": 0.2,
+        "parameters": "*attn2*",
+        "batches": 1,
+        "saliency_guidance": 7.5,
+        "init": "truncated",
+        "balance": 0.5,
+        "epochs": 1,
+        "lr": 0.02,
+        "batch_size": 3,
+        "momentum": 0.5,
+        "weight_decay": 0.3,
+    },
+    SalUnDiffusion: {
+        "salient": 0.2,
+        "saliency_guidance": 0.0,
+        "alpha": 0.5,
+        "epochs": 1,
+        "lr": 0.02,
+        "batch_size": 3,
+        "momentum": 0.5,
+    },
+}
+
+
+@pytest.mark.parametrize(("kind", "name"), [(kind, name) for kind, values in OTHER.items() for name in values])
+def test_every_setting_makes_a_difference(kind: type[sh.Method], name: str, net: nn.Module) -> None:
+    assert OTHER[kind].keys() == kind().to_dict().keys()
+    usual: dict[str, Any] = {"epochs": 2, "lr": LR, "batch_size": 2}
+    usual |= {"trim": 0.4, "parameters": "*", "batches": 2} if kind is PublishedScissorhands else {}
+    one, other = copy.deepcopy(net), copy.deepcopy(net)
+    kind.make(usual).scrub(one, problem(anchor=True))
+    kind.make(usual | {name: OTHER[kind][name]}).scrub(other, problem(anchor=True))
+    assert any(not torch.equal(a, b) for a, b in zip(one.parameters(), other.parameters(), strict=True))
+
+
 @pytest.fixture(scope="module")
 def unet() -> Any:
     """The U-Net of Stable Diffusion v1.4, without its weights."""
