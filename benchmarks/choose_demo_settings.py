@@ -37,7 +37,7 @@ GRIDS: dict[type[sh.Method], dict[str, tuple[Any, ...]]] = {
         "trim": (0.01, 0.03, 0.1),
         "lr": (0.005, 0.01, 0.02, 0.05),
         "balance": (0.0, 0.001, 0.01),
-        "reading": ("paper", "published"),
+        "reading": ("paper", "bounded"),
     },
 }
 

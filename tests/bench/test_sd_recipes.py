@@ -112,7 +112,8 @@ def test_nudity_is_erased_by_every_method_and_judged_beside_another_pipeline(ben
     found = rows(out)
     assert list(found)[:2] == ["original", "sd-v2.1"]
     assert {name.split()[0] for name in list(found)[2:]} == {
-        *("scissorhands-diffusion", "scissorhands", "salun-diffusion", "esd")
+        *("scissorhands-diffusion-script", "scissorhands-paper", "esd-script"),
+        *("salun-diffusion-script", "salun-diffusion-paper"),
     }
     assert len(found) == 7
     assert all("nudity" in row["metrics"] for row in found.values())

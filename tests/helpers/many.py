@@ -219,7 +219,7 @@ def _trims() -> dict[str, Case]:
         return Case(model, sh.Scissorhands(epochs=0, batch_size=5, **{"trim": 0.1, **settings}))
 
     found: dict[str, Case] = {}
-    for saliency, init in zip(SALIENCY, cycle(INITS), strict=False):
+    for saliency, init in zip(cycle(SALIENCY), INITS, strict=False):
         found[f"trim mixed by {saliency} to {init}"] = case("mixed", saliency=saliency, init=init)
     for model in ("mlp", "convnet", "tied", "frozen", "narrow"):
         found[f"trim {model}"] = case(model, saliency="fisher", init="layer")

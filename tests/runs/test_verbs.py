@@ -235,7 +235,8 @@ def test_the_data_that_is_named_goes_before_the_data_of_the_run(trained: Run) ->
 
 @pytest.mark.parametrize("unseen", [-0.1, 1.0, 2.0, float("nan")])
 def test_a_share_of_unseen_data_that_is_none_is_refused(unseen: float) -> None:
-    with pytest.raises(SettingError, match=rf"'unseen' must be a share from 0, below 1, not {unseen}\.$"):
+    shown = "NaN" if unseen != unseen else unseen
+    with pytest.raises(SettingError, match=rf"'unseen' must be a share from 0, below 1, not {shown}\.$"):
         Request(Forget("class:3"), unseen=unseen)
 
 

@@ -113,7 +113,10 @@ def held_out(records: Records, share: float, seed: int) -> Tensor:
     Of n records of a class it draws share · n, rounded up or down so that the share of all records is right.
     """
     order = torch.randperm(len(records), generator=generator(seed, "unseen"))
-    order = order[records.labels[order].argsort(stable=True)]  # class by class, shuffled within each
+    # Class by class, shuffled within each; classes in the order of their first records, whatever their numbers are.
+    number, places = records.labels[order].unique(return_inverse=True)[1], torch.arange(len(records))
+    first = torch.full_like(places, len(records)).scatter_reduce(0, number, places, "amin")
+    order = order[first[number].argsort(stable=True)]
     passed = (torch.arange(len(records) + 1, dtype=torch.float64) * share).round()
     return order[passed.diff() > 0].sort().values
 

@@ -77,6 +77,11 @@ def erase(
     return scrub(str(source), Concept(Forget(forget), how), method, values, place, log=log)
 
 
+def _anchor(method: str) -> dict[str, str]:
+    """The anchor of a method that needs one."""
+    return {"anchor": "a four"} if method == "salun-diffusion" else {}
+
+
 Eraser = Callable[..., Run]
 
 
@@ -90,8 +95,7 @@ def erased(source: Path, base: Path, tmp_path: Path) -> Eraser:
     ) -> Run:
         methods_own = more.pop("settings", {})  # where a setting of the method has a name of the erasure's
         own = {name: more.pop(name) for name in list(more) if name in Erasure().to_dict()}
-        anchor = {"anchor": "a four"} if method == "salun-diffusion" else {}  # which needs one
-        erasure = Erasure.make({"data": str(tinysd.photographs(base)), **anchor, **own})
+        erasure = Erasure.make({"data": str(tinysd.photographs(base)), **_anchor(method), **own})
         where = Place(**{"folder": tmp_path / f"out-{len(runs_made)}", **(place or {})})
         run = erase(source, erasure, method, {**QUICK[method], **more, **methods_own}, where, log)
         runs_made.append(run)
@@ -108,10 +112,10 @@ Whole = Callable[[str], Path]
 def whole(base: Path, tmp_path_factory: pytest.TempPathFactory) -> Whole:
     """A function that says where a run of a method is that nothing interrupted; tests share it, and only read it."""
     folder = tmp_path_factory.mktemp("whole")
-    erasure = Erasure(data=str(tinysd.photographs(base)))
 
     def found(method: str) -> Path:
         if not (folder / method).exists():
+            erasure = Erasure.make({"data": str(tinysd.photographs(base)), **_anchor(method)})
             given = (erasure, method, QUICK[method] | LONGER.get(method, {}), Place(folder / method))
             erase(tinysd.source(base), *given)
         return folder / method
