@@ -34,6 +34,13 @@ def test_the_table_has_the_promised_form(folder: Path) -> None:
         assert all({"mean", "std"} == set(value) for value in row["metrics"].values())
 
 
+def test_the_printed_table_hides_nothing(folder: Path, tmp_path: Path) -> None:
+    shown = cli(f"report {folder} -o {tmp_path}/page.html").out
+    assert "Gap of means" in shown
+    assert "scissorhands" in shown
+    assert "…" not in shown
+
+
 def test_scissorhands_is_nearer_to_the_retrained_model_than_fine_tuning(folder: Path) -> None:
     rows = json.loads((folder / "table.json").read_text())["rows"]
     gap = {row["method"]: row["metrics"]["avg_gap"]["mean"] for row in rows}

@@ -9,6 +9,7 @@ from typing import Any
 
 import click
 from rich.console import Console
+from rich.measure import Measurement
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 from rich.table import Table as Grid
 from rich.text import Text
@@ -132,7 +133,8 @@ def show_table(shown: table.Table, as_json: bool) -> None:
         grid.add_row(
             plain(row.method), *(row.cell(name) for name in names), *([plain(row.verdict())] if judged else [])
         )
-    _wide(max(out.width, 200)).print(grid)  # a narrow terminal folds it, and hides nothing
+    needed = Measurement.get(out, out.options.update(width=10_000), grid).maximum
+    _wide(max(out.width, needed)).print(grid)  # a narrow terminal folds it, and hides nothing
     for row in shown.rows:
         for name in names:
             if row.cell(name) == "failed":
