@@ -35,7 +35,7 @@ from scissorhands.tasks.classification import models
 from scissorhands.tasks.classification.request import Request
 from scissorhands.tasks.classification.task import Classification
 
-TRAINING = Training(epochs=2, batch_size=64, schedule="constant")
+TRAINING = Training(epochs=3, lr=0.1, batch_size=64)
 QUICK = {"epochs": 1, "batch_size": 512}
 THREE = Request(Forget("class:3"))
 
