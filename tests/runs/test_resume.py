@@ -118,7 +118,7 @@ def resumed(nursery: Nursery, base: Path, name: str, *more: str) -> Finished:
 def test_a_run_killed_at_twenty_moments_ends_as_if_it_never_was(nursery: Nursery, base: Path) -> None:
     """A run is killed and goes on, again and again, until it ends; then the next one, until all moments were used."""
     ahead = moments(seed=0, count=20)
-    for number in range(20):
+    for number in range(40):
         name, place = list(LONG)[number % len(LONG)], f"killed-{number}"
         while not runs.is_run(base / place):
             if ahead and _killed(nursery, base, f"{LONG[name]} --checkpoint 0", place, ahead[0]):
