@@ -81,7 +81,7 @@ def _answer() -> None:
         _require_text(sys.argv[1:])
         with process_group():
             out.quiet = err.quiet = rank() > 0
-            code = group.main(standalone_mode=False)
+            code = group.main(prog_name="scissorhands", standalone_mode=False)
         if code:  # what a command ended with by `Exit`
             sys.exit(code)
     except click.exceptions.NoArgsIsHelpError as error:
