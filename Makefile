@@ -10,9 +10,9 @@ export PYTHONDONTWRITEBYTECODE :=
 # Files in the order that tests/conftest.py puts them in: the longest first.
 PYTEST := -m pytest -n 2 --dist loadfile --no-loadscope-reorder
 # Lines and branches of src, counted with little overhead; what forked and started processes do is not counted.
-SLIPCOVER := -m slipcover --branch --source src/scissorhands --out .coverage.txt
+SLIPCOVER := -m slipcover --branch --source src/scissorhands --json --out .coverage.json
 
-.PHONY: demo test quick coverage lint clean
+.PHONY: demo test quick lint clean
 
 demo: $(READY)
 	$(VENV)/bin/scissorhands demo --overwrite
@@ -21,17 +21,13 @@ test: $(READY)
 	$(VENV)/bin/ruff check .
 	$(VENV)/bin/ruff format --check .
 	$(VENV)/bin/mypy
-	$(VENV)/bin/python $(PYTEST)
+	$(VENV)/bin/python $(SLIPCOVER) $(PYTEST)
+	$(VENV)/bin/python .ci/branches.py .coverage.json 90
 
 quick: $(READY)
 	$(VENV)/bin/ruff check .
 	$(VENV)/bin/mypy
 	$(VENV)/bin/python $(PYTEST) -q -m "not slow"
-
-# Of the whole suite only the first process is counted as yet; of a part of it, the workers are too.
-coverage: $(READY)
-	$(VENV)/bin/python $(SLIPCOVER) $(PYTEST) -q
-	tail -n 2 .coverage.txt
 
 lint: $(READY)
 	$(VENV)/bin/ruff format .
