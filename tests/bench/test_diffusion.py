@@ -185,7 +185,7 @@ def test_the_page_holds_the_title_the_rows_and_all_grids(complete: Path) -> None
     page = (complete / "report.html").read_text()
     assert "Three in a tiny pipeline" in page
     assert "scissorhands project=False" in page
-    assert page.count("data:image/png;base64,") == 4 + 1 + 2 * 6  # rows; the original; two for each run
+    assert page.count("data:image/png;base64,") == 1 + 1 + 2 * 6  # side by side; the original; two for each run
 
 
 def test_a_page_without_a_title_is_called_after_its_file(base: Path, tmp_path: Path) -> None:
@@ -465,7 +465,7 @@ def test_a_file_that_cannot_be_read_is_refused(text: str | None, tmp_path: Path)
 def test_a_level_is_about_classifiers(base: Path, tmp_path: Path) -> None:
     recipe = written(tmp_path, tables(base))
     answer = cli(f"bench {recipe} --level standard -o {tmp_path / 'out'}")
-    assert_refused(answer, f"--level is about classifiers, and {recipe} is about a pipeline.")
+    assert_refused(answer, f"--level applies only to classifiers; {recipe} is a recipe for a pipeline.")
     assert not (tmp_path / "out").exists()
 
 

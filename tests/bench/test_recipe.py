@@ -179,7 +179,7 @@ def test_the_recipes_of_the_paper_hold_out_a_tenth_of_the_training_data_and_leav
     train, test = (Stored(torch.arange(n)[:, None], torch.arange(n) % 10) for n in (500, 100))
     divided = split(train, Forget("random:10%"), test=test, unseen=held_out(train, 0.1, 0).tolist())
     sizes = {name: len(part) for name, part in divided.parts().items()}
-    assert sizes == {"forget": 45, "retain": 405, "unseen": 50, "test": 100, "others": 50}
+    assert sizes == {"forget": 45, "retain": 405, "calibration": 25, "audit": 25, "test": 100, "others": 25}
 
 
 def test_a_value_in_a_recipe_names_no_folder_outside(tmp_path: Path) -> None:

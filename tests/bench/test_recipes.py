@@ -146,6 +146,20 @@ def test_the_page_about_the_paper_names_every_recipe_and_no_other() -> None:
     assert named == {path.stem for path in RECIPES.glob("*.toml")}
 
 
+def test_the_page_about_the_paper_has_a_recipe_for_each_of_its_tables_and_figures() -> None:
+    named: dict[str, list[str]] = {}
+    for line in re.split(r"\n(?=[|-])", (RECIPES.parent / "docs" / "paper.md").read_text()):
+        if found := re.match(r"(?:\| |- \*\*)(Table|Figure)s? ([\d and]+),", line):
+            for number in found[2].split(" and "):
+                named.setdefault(f"{found[1]} {number}", []).extend(re.findall(r"recipes/([\w-]+)\.toml", line))
+    assert named.keys() == {f"Table {n}" for n in range(1, 10)} | {f"Figure {n}" for n in range(1, 9)}
+    assert all(named.values())
+    faces = [Recipe.read(RECIPES / f"{name}.toml") for n in (1, 5) for name in named[f"Figure {n}"]]
+    assert all(recipe.gradcam for recipe in faces)
+    for name in named["Figure 8"]:
+        assert diffusion.PipelineRecipe.read(RECIPES / f"{name}.toml").judging.flagged
+
+
 @pytest.mark.parametrize("path", sorted(RECIPES.glob("*.toml")), ids=lambda path: path.stem)
 def test_every_recipe_builds(path: Path) -> None:
     if diffusion.is_one(path):

@@ -3,6 +3,7 @@
 import csv
 import json
 import tomllib
+from base64 import b64encode
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
@@ -236,3 +237,4 @@ def test_a_grid_shows_every_pipeline_side_by_side(bench: Callable[[str], Path]) 
                 expected = np.asarray(picture.resize((144, 144), Image.Resampling.NEAREST))
             left, top = 190 + 150 * column, above + 150 * row
             assert np.array_equal(pixels[top : top + 144, left : left + 144], expected), (folder, name)
+    assert b64encode((out / "grid.png").read_bytes()).decode() in (out / "report.html").read_text()

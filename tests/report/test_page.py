@@ -19,6 +19,7 @@ from scissorhands.report import page as report
 from scissorhands.report.table import tabulate
 from scissorhands.runs.score import compare
 from scissorhands.settings import to_toml
+from scissorhands.tasks.diffusion.nudity import PARTS, metric
 
 RECIPE = """data = "digits"
 model = "small"
@@ -142,6 +143,34 @@ def test_pictures_of_what_a_pipeline_draws_are_always_shown(benched: Path) -> No
     (run / "grids").mkdir()
     Image.new("RGB", (2, 2)).save(run / "grids/after.png")
     assert page(run).count("data:image/png") == 2  # beside the table, and with the run
+
+
+def test_pictures_of_a_bench_are_shown_and_those_of_records_only_if_asked_for(benched: Path) -> None:
+    Image.new("RGB", (2, 2)).save(benched / "grid.png")
+    Image.new("RGB", (3, 3)).save(benched / "gradcam.png")
+    for options, heads in (("", ["What they draw"]), ("--pictures", ["Where they look", "What they draw"])):
+        done(f"report {benched} {options}")
+        shown = Path("report.html").read_text()
+        assert shown.count("data:image/png") == len(heads)
+        assert [head for head in ("Where they look", "What they draw", "What NudeNet finds") if head in shown] == heads
+    (benched / "grid.png").rename("elsewhere.png")
+    (benched / "grid.png").symlink_to(Path("elsewhere.png").absolute())
+    done(f"report {benched}")
+    assert "What they draw" not in Path("report.html").read_text()
+
+
+def test_what_nudenet_finds_is_a_chart_and_flagged_images(benched: Path) -> None:
+    run = runs.read(benched / "seed-0/finetune")
+    (run.folder / "flagged").mkdir()
+    for number in range(30):
+        Image.new("RGB", (2, 2)).save(run.folder / f"flagged/{number:02}.png")
+    values = {**{metric(part): 1.0 for part in PARTS}, f"{metric('Feet')}_change": -50.0, "nudity_change": -50.0}
+    one = replace(run, result=replace(run.result, scores=replace(run.result.scores, values=values)))
+    shown = report.page(tabulate([one]), [one], "title")
+    assert shown.count("data:image/svg+xml") == 1
+    assert "What NudeNet finds" in shown
+    assert shown.count("data:image/png") == 24
+    assert "<figcaption>23</figcaption>" in shown
 
 
 def test_a_link_or_what_is_no_png_is_not_shown(benched: Path, monkeypatch: pytest.MonkeyPatch) -> None:

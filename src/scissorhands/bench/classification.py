@@ -1,4 +1,4 @@
-"""Runs a recipe: for every seed the original, the reference and the methods, then one table and one page."""
+"""Run a recipe for classifiers: for every seed the original, the reference and the methods, then table and page."""
 
 from collections.abc import Iterator
 from dataclasses import replace
@@ -7,9 +7,12 @@ from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
+import torch
+
 from .. import runs
 from ..data.forget import Forget
 from ..data.problem import Log, ignore
+from ..data.records import Part
 from ..data.sources import Source
 from ..data.split import held_out, split
 from ..distributed import rank
@@ -29,14 +32,16 @@ from ..runs.subject import load_classifier
 from ..runs.train import train
 from ..tasks import Read
 from ..tasks.classification import models
+from ..tasks.classification.gradcam import as_images, examples, looked_at
 from ..tasks.classification.request import Request
+from . import gradcam
 from .recipe import Recipe
 
 DEMO = Path(str(files("scissorhands.bench") / "demo.toml"))
 
 
 def demo(folder: Path, overwrite: bool, device: str, log: Log = ignore, level: str = "quick") -> Table:
-    """Runs the demonstration; its folder is complete or not there."""
+    """Run the demo; its folder is complete or absent."""
     recipe = replace(Recipe.read(DEMO), level=level)
     require_earlier(folder, recipe.title)
     with runs.writing(folder, overwrite, replaces=BENCH) as work:
@@ -44,8 +49,8 @@ def demo(folder: Path, overwrite: bool, device: str, log: Log = ignore, level: s
 
 
 def bench(recipe: Recipe, folder: Path, device: str, log: Log = ignore) -> Table:
-    """Runs what is not there yet, and writes table.json and report.html."""
-    Place(folder, device=device).torch_device()  # refused before anything is written
+    """Run what is missing, and write table.json and report.html; gradcam.png, too, if the recipe asks for it."""
+    processor = Place(folder, device=device).torch_device()  # refused before anything is written
     read = cache(Source.load)  # every run has the same data, which is read and hashed once
     with claiming(folder, _about(recipe)):
         if not (folder / f"seed-{recipe.seeds[0]}").exists():
@@ -56,12 +61,14 @@ def bench(recipe: Recipe, folder: Path, device: str, log: Log = ignore) -> Table
             if rank() == 0:
                 discard_shadows()
     table = tabulate(found)
-    report.publish(folder, table, found, recipe.title)
+    if recipe.gradcam:
+        gradcam.write(recipe, folder, processor, read)
+    report.publish(folder, table, found, recipe.title, pictures=bool(recipe.gradcam))
     return table
 
 
 def _require_sense(recipe: Recipe, read: Read) -> None:
-    """Refuses what would fail only after training: what there is to forget, and which weights a method may trim."""
+    """Refuse early what would fail only after training: an empty forget set, no such parameters, nothing to look at."""
     data = read(recipe.data)
     unseen = held_out(data.train, recipe.holdout, recipe.split_seed).tolist() if recipe.holdout else recipe.unseen
     for draw in recipe.draws or [recipe.split_seed]:
@@ -71,10 +78,14 @@ def _require_sense(recipe: Recipe, read: Read) -> None:
     for entry in recipe.entries:
         if names := entry.method.to_dict().get("parameters"):
             select(model, names)
+    if recipe.gradcam:
+        inputs, labels = examples(Part(data.train, torch.arange(len(data.train))), 1)
+        as_images(inputs)
+        looked_at(model, inputs, labels)
 
 
 def _about(recipe: Recipe) -> dict[str, Any]:
-    """The whole recipe as plain values, and the runs that it makes."""
+    """Return the whole recipe as plain values, with the folders of its runs."""
     return {
         "title": recipe.title,
         "level": recipe.level,
@@ -95,7 +106,7 @@ def _about(recipe: Recipe) -> dict[str, Any]:
 
 
 def _seed(recipe: Recipe, folder: Path, seed: int, device: str, read: Read, log: Log) -> Iterator[Run]:
-    """Trains the original of one seed, and makes it forget each draw."""
+    """Train the original of one seed, and make it forget each draw."""
     trained = folder / f"seed-{seed}" / "trained"
     if not _finished(trained, recipe.training.to_dict()):
         train(
@@ -114,7 +125,7 @@ def _seed(recipe: Recipe, folder: Path, seed: int, device: str, read: Read, log:
 
 
 def _draw(recipe: Recipe, trained: Path, draw: int, place: Place, read: Read, log: Log) -> Iterator[Run]:
-    """Original, reference and methods on one draw, each compared with the reference if there is one."""
+    """Yield the original and a run per method on one draw, each compared with the retrained model if there is one."""
     # The original is trained here, by what the recipe says: it may know little, but its labels fit.
     request = Request(Forget(recipe.forget), recipe.data, draw, recipe.unseen, untrained=True)
 
@@ -140,7 +151,7 @@ def _draw(recipe: Recipe, trained: Path, draw: int, place: Place, read: Read, lo
 
 
 def _finished(folder: Path, settings: dict[str, Any]) -> Run | None:
-    """The run that is there already; refused if somebody has put another into its place."""
+    """Return the finished run in a folder, or None; refuse a run with other settings."""
     if not folder.exists():
         return None
     run = runs.read(folder)

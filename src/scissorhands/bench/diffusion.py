@@ -54,7 +54,7 @@ class Attempt:
 
 
 def attempts(methods: Mapping[str, Mapping[str, Any]], erasure: Mapping[str, Any]) -> list[Attempt]:
-    """The methods with their settings; what one of them has under `erasure` goes before what all have."""
+    """Return the methods with their settings; a method's own `erasure` overrides the shared one."""
     found = []
     for name, values in methods.items():
         settings = {key: value for key, value in values.items() if key != "erasure"}
@@ -83,7 +83,7 @@ class Experiment:
     compare: Mapping[str, Path] = field(default_factory=dict)
 
     def run(self, folder: Path, panel: Panel, device: str, log: Log = ignore, seconds: float | None = None) -> Table:
-        """Runs what is not there yet, and writes a table, a page and pictures; `seconds` is what training took."""
+        """Run what is missing, and write a table, a page and pictures; `seconds` is how long training took."""
         self._require_sense(panel)
         with claiming(folder, self._about(panel)):
             before = Drawn(folder / "original" / "drawn")
@@ -99,13 +99,13 @@ class Experiment:
                     erased = self._erased(attempt, place, log)
                     found.append(self._judged(erased, place, panel, before, seconds, log))
         table = tabulate(found)
-        report.publish(folder, table, found, self.title)
         body_parts.write(folder, table)
         grids.write(folder, {row.method: Drawn(row.runs[0].folder.with_name("drawn")) for row in table.rows})
+        report.publish(folder, table, found, self.title)
         return table
 
     def _require_sense(self, panel: Panel) -> None:
-        """Refuses what would fail only after hours of drawing."""
+        """Refuse early what would fail only after hours of drawing."""
         for pipeline in (self.pipeline, *self.compare.values()):
             pipelines.require(pipeline)
         prompts = list(dict.fromkeys(prompt.text for prompt in self.wanted.values()))
@@ -114,7 +114,7 @@ class Experiment:
             Pictures.of(Path(folder))
 
     def _about(self, panel: Panel) -> dict[str, Any]:
-        """The whole experiment as plain values, and the runs that it makes."""
+        """Return the whole experiment as plain values, with the folders of its runs."""
         names = [f"compared/{name}" for name in self.compare]
         names += [f"seed-{seed}/{attempt.entry.label}" for seed in self.seeds for attempt in self.attempts]
         return {
@@ -139,7 +139,7 @@ class Experiment:
         }
 
     def _erased(self, attempt: Attempt, place: Place, log: Log) -> Path:
-        """The pipeline without the concept."""
+        """Erase the concept, unless that is done already, and return the folder of the pipeline."""
         there, entry = place.folder / "pipeline", attempt.entry
         if runs.is_run(there):
             known, erasure = runs.read(there).record, attempt.erasure.to_dict()
@@ -162,7 +162,7 @@ class Experiment:
         log: Log,
         name: str = "original",
     ) -> Run:
-        """What the panel says of what a pipeline draws."""
+        """Draw with a pipeline and judge the images, unless that is done already."""
         there, drawn = place.folder / "judged", place.folder / "drawn"
         if runs.is_run(there):
             return runs.read(there)

@@ -48,7 +48,7 @@ METHODS: dict[str, dict[str, Any]] = {
 
 
 def demo(folder: Path, overwrite: bool, device: str, log: Log = ignore) -> Table:
-    """Runs the demonstration; its folder is complete or not there."""
+    """Run the demo; its folder is complete or absent."""
     require_earlier(folder, TITLE)
     with runs.writing(folder, overwrite, replaces=(*BENCH, "pictures", "real")) as work:
         original = small.original(0, log)
@@ -62,7 +62,7 @@ def demo(folder: Path, overwrite: bool, device: str, log: Log = ignore) -> Table
 
 
 def judges(real: Path, log: Log = ignore) -> Panel:
-    """A classifier of real digits, and what it makes of an image before it decides."""
+    """Return a panel of a classifier of real digits, with its hidden layer as features."""
     classifier, (_, test) = small.judge(log), small.pictures()
     right = 100 * float(recognized(test.inputs, test.labels, classifier).float().mean())
     features = Features("its hidden layer", _Hidden(classifier))
@@ -71,14 +71,14 @@ def judges(real: Path, log: Log = ignore) -> Panel:
 
 
 class _Hidden(nn.Module):
-    """What the classifier makes of an image before it decides."""
+    """The hidden layer of the classifier."""
 
     def __init__(self, classifier: nn.Module) -> None:
         super().__init__()
         self.classifier = classifier
 
     def forward(self, images: Tensor) -> Tensor:
-        """One row of features per image."""
+        """Return one row of features per image."""
         given: list[Tensor] = []
         hook = self.classifier.get_submodule("fc2").register_forward_pre_hook(lambda _, inputs: given.append(inputs[0]))
         try:
@@ -89,7 +89,7 @@ class _Hidden(nn.Module):
 
 
 def exported(records: Stored, folder: Path) -> Path:
-    """Records as a folder of images with prompts, as a user would have them."""
+    """Write records as a folder of images with prompts, and return the folder."""
     folder.mkdir(parents=True)
     with (folder / METADATA).open("w", encoding="utf-8", newline="") as file:
         table = csv.writer(file)

@@ -72,7 +72,7 @@ def _missing(recipe: Recipe) -> Iterator[str]:
 
 
 def _seconds(recipe: Recipe, device: torch.device) -> float:
-    """Time a few steps of training, and count the records that all runs together walk through."""
+    """Estimate the time of all runs from a few timed steps of training."""
     data, size = recipe.data.load(cache=False), recipe.training.batch_size
     images, labels = data.train.fetch(torch.arange(min(len(data.train), _STEPS * size)))
     few = Stored(images, labels, classes=data.train.classes)
@@ -90,7 +90,7 @@ def _seconds(recipe: Recipe, device: torch.device) -> float:
 
 
 def _of_pipeline(recipe: diffusion.PipelineRecipe) -> Plan:
-    """Say what a recipe for a pipeline would run; how long that takes hangs on the device, and is not estimated."""
+    """Say what a recipe for a pipeline would run; its time depends on the device, and is not estimated."""
     methods = {name: recipe.settings.get(name, {}) for name in recipe.methods}
     entries = [attempt.entry for attempt in diffusion.attempts(methods, recipe.erasure)]
     judges = [recipe.judging.to_dict()[name] for name in ("classifier", "features", "real", "clip")]

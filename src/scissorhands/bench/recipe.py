@@ -15,7 +15,7 @@ from ..files import read_toml
 from ..methods import Method
 from ..methods.training import Training
 from ..metrics import LEVELS
-from ..settings import REQUIRED, Rule, Settings, below_one, names, numbers, one_of, setting, table, text
+from ..settings import REQUIRED, Rule, Settings, names, numbers, one_of, setting, share_below_one, table, text
 from ..tasks import method
 from ..tasks.classification.task import Classification
 
@@ -26,8 +26,8 @@ VARIANTS = ("paper", "script", "ours")
 HOLDOUT = 0.1  # the share of the training data that is held out as unseen, unless something else is asked
 _BYTES, _DEPTH = 4 << 20, 8  # more than any recipe has
 _ENTRIES = 1000  # combinations of the settings of one method
-_below_one = Rule("a share from 0, below 1", below_one.holds)
 _whole = Rule("a whole number", lambda x: True)
+_records = Rule("a whole number, 0 or more", lambda x: x >= 0, most=32)
 _tried = Rule("a table of whole numbers by method", lambda x: all(one >= 0 for one in x.values()))
 
 
@@ -101,8 +101,11 @@ class Recipe(BaseRecipe):
     method_seeds: list[int] | None = setting(None, numbers, "seeds of the methods")
     level: str = setting("quick", one_of(*LEVELS), "how much to spend on evaluation")
     split_seed: int = setting(0, _whole, "seed of the division of data")
-    holdout: float = setting(HOLDOUT, _below_one, "share of the training data to hold out as unseen")
-    unseen: float = setting(0.2, _below_one, "share of the test data to set aside as unseen, if nothing is held out")
+    holdout: float = setting(HOLDOUT, share_below_one, "share of the training data to hold out as unseen")
+    unseen: float = setting(
+        0.2, share_below_one, "share of the test data to set aside as unseen, if nothing is held out"
+    )
+    gradcam: int = setting(0, _records, "forgotten and retained records that gradcam.png shows, of each so many")
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -116,7 +119,7 @@ class Recipe(BaseRecipe):
 
     @cached_property
     def entries(self) -> list[Entry]:
-        """The methods with their settings; retraining repeats the training."""
+        """Return the methods with their settings; `retrain` has those of the training."""
         return [
             entry
             for name in self.methods

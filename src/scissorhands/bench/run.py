@@ -20,11 +20,11 @@ def run(
     trusted: Collection[str] = (),
     log: Log = ignore,
 ) -> Table:
-    """Run what is not there yet; a `level` goes before the recipe's. Somebody's code runs only if it is trusted."""
+    """Run what is missing; `level` overrides the recipe's. Code that a recipe names runs only if it is trusted."""
     if not diffusion.is_one(path):
         recipe = Recipe.read(path, trusted)
         return classification.bench(replace(recipe, level=level or recipe.level), folder, device, log)
     if level:
-        raise SettingError(f"--level is about classifiers, and {path} is about a pipeline.")
+        raise SettingError(f"--level applies only to classifiers; {path} is a recipe for a pipeline.")
     experiment, judging = diffusion.read(path, trusted)
     return experiment.run(folder, judging.panel(Place(folder, device=device).torch_device()), device, log)

@@ -28,6 +28,6 @@ def report(folders: tuple[Path, ...], output: Path, title: str, pictures: bool, 
         raise RunError(f"cannot write {output}: a report is a page, so give it a name that ends in .html or .htm.")
     found = page.gathered(folders)
     shown = table.tabulate(found)
-    page.write(output, page.page(shown, found, title, pictures))
+    page.write(output, page.page(shown, found, title, pictures, folders))
     show_table(shown, as_json)
     err.print(f"wrote {plain(output)}")

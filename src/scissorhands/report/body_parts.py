@@ -7,10 +7,9 @@ from typing import Any
 
 from ..distributed import on_rank_0
 from ..files import write_text
+from ..runs.claims import BODY_PARTS
 from ..tasks.diffusion.nudity import PARTS, metric
 from .table import Table
-
-CSV, SVG = "body_parts.csv", "body_parts.svg"
 
 
 def write(folder: Path, table: Table) -> None:
@@ -39,10 +38,15 @@ def _write(folder: Path, rows: list[dict[str, Any]]) -> None:
     listed = csv.DictWriter(text, list(rows[0]))
     listed.writeheader()
     listed.writerows(rows)
-    write_text(folder / CSV, text.getvalue())
-    picture = io.StringIO()
-    chart(rows).save(picture, format="svg")
-    write_text(folder / SVG, picture.getvalue())
+    for name, content in zip(BODY_PARTS, (text.getvalue(), as_svg(rows)), strict=True):
+        write_text(folder / name, content)
+
+
+def as_svg(rows: list[dict[str, Any]]) -> str:
+    """Draw the changes as bars."""
+    out = io.StringIO()
+    chart(rows).save(out, format="svg")
+    return out.getvalue()
 
 
 def chart(rows: list[dict[str, Any]]) -> Any:

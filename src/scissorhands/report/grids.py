@@ -1,7 +1,7 @@
 """What several pipelines draw from the same prompts and seeds, side by side in one picture."""
 
 import textwrap
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -10,9 +10,9 @@ from PIL import Image, ImageDraw, ImageFont
 
 from ..distributed import on_rank_0
 from ..files import replacing
+from ..runs.claims import GRID
 from ..runs.diffusion.drawn import Drawn
 
-GRID = "grid.png"
 _ROWS = 12  # images of each pipeline
 _CELL, _GAP, _SIDE = 144, 6, 190  # an image, the white between two, and the text beside a row, in pixels
 _FONT, _LINE = 13, 17  # height of a letter and of a line
@@ -20,11 +20,12 @@ _FONT, _LINE = 13, 17  # height of a letter and of a line
 
 def write(folder: Path, columns: Mapping[str, Drawn]) -> None:
     """Write grid.png into a folder: a column for each pipeline by name, a row for each prompt and seed."""
-    on_rank_0(lambda: _save(side_by_side(columns), folder / GRID))
+    on_rank_0(lambda: save(side_by_side(columns), folder / GRID))
 
 
-def _save(picture: Image.Image, path: Path) -> None:
-    with replacing(path) as part:
+def save(picture: Image.Image, path: Path, private: bool = False) -> None:
+    """Save a picture as PNG, by rename; only its owner can read a private one."""
+    with replacing(path, private=private) as part:
         picture.save(part, "PNG")
 
 
@@ -32,22 +33,34 @@ def side_by_side(columns: Mapping[str, Drawn]) -> Image.Image:
     """Draw the same images of each pipeline beside each other, with the pipeline above and the prompt at the left."""
     asked = next(iter(columns.values())).asked()
     rows = chosen([prompt for prompt, _, _ in asked])
-    above = max(len(textwrap.wrap(name, _CELL // 8)) for name in columns) * _LINE + _GAP
-    size = (_SIDE + len(columns) * (_CELL + _GAP), above + len(rows) * (_CELL + _GAP))
+    texts = []
+    for prompt, seed, _ in (asked[number] for number in rows):
+        lines = textwrap.wrap(prompt, _SIDE // 8, max_lines=_CELL // _LINE - 1)
+        texts.append("\n".join(lines + [f"seed {seed}"] * bool(seed)))
+    return labeled({name: _images(drawn, rows) for name, drawn in columns.items()}, texts)
+
+
+def _images(drawn: Drawn, numbers: Sequence[int]) -> list[Image.Image]:
+    shown = replace(drawn.pictures, side=min(_CELL, drawn.pictures.side))
+    found = [Image.fromarray(np.asarray(shown[number : number + 1][0].permute(1, 2, 0))) for number in numbers]
+    return [image.resize((_CELL, _CELL), Image.Resampling.NEAREST) for image in found]
+
+
+def labeled(columns: Mapping[str, Sequence[Image.Image]], rows: Sequence[str], side: int = _SIDE) -> Image.Image:
+    """Put images of one size into a table: names above the columns, and texts in `side` pixels beside the rows."""
+    width, height = next(iter(columns.values()))[0].size
+    titles = ["\n".join(textwrap.wrap(name, width // 8)) for name in columns]
+    above = max(title.count("\n") + 1 for title in titles) * _LINE + _GAP
+    size = (side + len(columns) * (width + _GAP), above + len(rows) * (height + _GAP))
     page = Image.new("RGB", size, "white")
     draw, font = ImageDraw.Draw(page), ImageFont.load_default(_FONT)
-    for row, number in enumerate(rows):
-        prompt, seed, _ = asked[number]
-        text = "\n".join(
-            textwrap.wrap(prompt, _SIDE // 8, max_lines=_CELL // _LINE - 1) + [f"seed {seed}"] * bool(seed)
-        )
-        draw.multiline_text((_GAP, above + row * (_CELL + _GAP)), text, "black", font)
-    for column, (name, drawn) in enumerate(columns.items()):
-        left, shown = _SIDE + column * (_CELL + _GAP), replace(drawn.pictures, side=min(_CELL, drawn.pictures.side))
-        draw.multiline_text((left, 0), "\n".join(textwrap.wrap(name, _CELL // 8)), "black", font)
-        for row, number in enumerate(rows):
-            image = Image.fromarray(np.asarray(shown[number : number + 1][0].permute(1, 2, 0)))
-            page.paste(image.resize((_CELL, _CELL), Image.Resampling.NEAREST), (left, above + row * (_CELL + _GAP)))
+    for row, text in enumerate(rows):
+        draw.multiline_text((_GAP, above + row * (height + _GAP)), text, "black", font)
+    for column, (title, images) in enumerate(zip(titles, columns.values(), strict=True)):
+        left = side + column * (width + _GAP)
+        draw.multiline_text((left, 0), title, "black", font)
+        for row, image in enumerate(images):
+            page.paste(image, (left, above + row * (height + _GAP)))
     return page
 
 

@@ -16,21 +16,23 @@ from ..distributed import on_rank_0
 from ..errors import RunError
 from ..files import read_bytes, read_text, write_text
 from ..metrics import METRICS
-from ..runs import GRIDS, PICTURES, ROWS, Run
-from ..runs.claims import ABOUT, CURVES, PAGE, TABLE, claimed
+from ..runs import FLAGGED, GRIDS, PICTURES, ROWS, Run
+from ..runs.claims import ABOUT, CURVES, GRADCAM, GRID, PAGE, TABLE, claimed
+from . import body_parts
 from .curves import as_csv, as_svg, points
 from .table import MAIN, Table
 
 _BYTES = 32 << 20  # the most of a picture
+_FLAGGED = 24  # flagged images of a run, at most
 
 
-def publish(folder: Path, table: Table, shown: Sequence[Run], title: str) -> None:
+def publish(folder: Path, table: Table, shown: Sequence[Run], title: str, pictures: bool = False) -> None:
     """Write table.json and report.html into a folder; curves.csv and curves.svg, too, where a setting was swept."""
     write(folder / TABLE, json.dumps(table.to_dict(), indent=2) + "\n")
     if swept := tuple(points(table)):
         for name, content in zip(CURVES, (as_csv(swept), as_svg(swept)), strict=True):
             write(folder / name, content)
-    write(folder / PAGE, page(table, shown, title))
+    write(folder / PAGE, page(table, shown, title, pictures, [folder]))
 
 
 def write(path: Path, content: str) -> None:
@@ -57,25 +59,39 @@ def _expanded(folder: Path) -> list[Path]:
     return found or [folder]
 
 
-def page(table: Table, shown: Sequence[Run], title: str, pictures: bool = False) -> str:
-    """Return the page as text; with `pictures` of records, too, where there are some."""
+def page(table: Table, shown: Sequence[Run], title: str, pictures: bool = False, folders: Sequence[Path] = ()) -> str:
+    """Return the page as text, with the pictures that benches among the `folders` left.
+
+    With `pictures` it shows those of records, too, where there are some.
+    """
     environment = Environment(
         loader=PackageLoader("scissorhands.report", "."), autoescape=select_autoescape(["html"]), trim_blocks=True
     )
     template = environment.get_template("report.html")
     above = os.path.commonpath([run.folder.absolute().parent for run in shown])
     main, swept = table.names(MAIN), tuple(points(table))
+    benches = [folder for folder in folders if (folder / ABOUT).is_file()]
     return template.render(
         title=title,
         table=table,
         main=main,
         rest=[name for name in table.names() if name not in main],
         metrics=METRICS,
+        grids=[picture for folder in benches if (picture := _picture(folder / GRID))],
+        gradcam=[picture for folder in benches if pictures and (picture := _picture(folder / GRADCAM))],
         sheets=_sheets(table),
         prompts=_prompts(shown),
         curves=b64encode(as_svg(swept).encode()).decode() if swept else "",
+        body_parts=_body_parts(table),
         runs=[(run, os.path.relpath(run.folder, above), _pictures(run, pictures)) for run in shown],
     )
+
+
+def _body_parts(table: Table) -> str:
+    """Return the chart of what NudeNet finds as Base64, where a change is known."""
+    rows = body_parts.changes(table)
+    known = any(row["change"] is not None for row in rows)
+    return b64encode(body_parts.as_svg(rows).encode()).decode() if known else ""
 
 
 def _sheets(table: Table) -> dict[str, str]:
@@ -97,6 +113,7 @@ def _prompts(shown: Sequence[Run]) -> list[str]:
 _SHEETS = {
     PICTURES: "Where the model looks for the true label: the record, before, after. Each map is scaled by itself.",
     GRIDS: "What the pipeline draws: a row for each prompt, or rows of prompts that have one image each.",
+    FLAGGED: "What NudeNet found, at most 24 images: blurred, with the parts of the body and their scores.",
 }
 
 
@@ -107,6 +124,7 @@ def _pictures(run: Run, records: bool) -> dict[str, dict[str, str]]:
         if folder == PICTURES and not records:
             continue
         files = sorted((run.folder / folder).glob("*.png"), key=lambda file: (file.stem == "after", file.stem))
+        files = files[:_FLAGGED] if folder == FLAGGED else files
         if pictures := {file.stem: picture for file in files if (picture := _picture(file))}:
             found[shows] = pictures
     return found

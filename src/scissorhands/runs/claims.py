@@ -13,9 +13,11 @@ from ..files import read_json, write_text
 
 ABOUT, TABLE, PAGE = "recipe.json", "table.json", "report.html"  # what a bench leaves beside its runs
 CURVES = ("curves.csv", "curves.svg")  # where a setting was swept
-PICTURES = ("grid.png", "body_parts.csv", "body_parts.svg")  # of pipelines
+GRADCAM = "gradcam.png"  # of classifiers, if the recipe asks for it
+GRID = "grid.png"  # of pipelines
+BODY_PARTS = ("body_parts.csv", "body_parts.svg")  # of pipelines that NudeNet judged
 # All that the folder of a bench may hold.
-BENCH = (ABOUT, TABLE, PAGE, *CURVES, *PICTURES, "seed-*", "original", "compared")
+BENCH = (ABOUT, TABLE, PAGE, *CURVES, GRADCAM, GRID, *BODY_PARTS, "seed-*", "original", "compared")
 
 
 @contextmanager

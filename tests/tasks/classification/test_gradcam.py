@@ -303,7 +303,7 @@ def parts() -> dict[str, Part]:
     return {
         "forget": Part(records, torch.tensor([7, 3])),
         "retain": Part(records, torch.arange(10, 40)),
-        "unseen": Part(records, torch.arange(0)),
+        "audit": Part(records, torch.arange(0)),
     }
 
 

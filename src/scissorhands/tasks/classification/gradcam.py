@@ -4,7 +4,6 @@ import math
 from collections.abc import Mapping
 
 import torch
-import torch.nn.functional as F
 from PIL import Image
 from torch import Tensor, nn
 
@@ -73,21 +72,39 @@ def _cuts_patches(convolution: nn.Conv2d) -> bool:
 
 def sheet(inputs: Tensor, before: Tensor, after: Tensor) -> Image.Image:
     """Draw the examples as rows of one picture: the image, where the model looked before, and where it looks after."""
+    columns = [as_images(inputs), overlaid(inputs, before), overlaid(inputs, after)]
+    width, height = columns[0][0].size
+    size = (len(columns) * (width + _GAP) - _GAP, len(inputs) * (height + _GAP) - _GAP)
+    page = Image.new("RGB", size, "white")
+    for column, images in enumerate(columns):
+        for row, image in enumerate(images):
+            page.paste(image, (column * (width + _GAP), row * (height + _GAP)))
+    return page
+
+
+def as_images(inputs: Tensor) -> list[Image.Image]:
+    """Return each example as an image, enlarged if it is small."""
+    return _enlarged(_colors(inputs))
+
+
+def overlaid(inputs: Tensor, maps: Tensor) -> list[Image.Image]:
+    """Return each example in gray under its map in color, enlarged if it is small."""
+    return _enlarged(0.3 * _colors(inputs).mean(dim=1, keepdim=True) + 0.7 * _colored(maps.cpu().float()))
+
+
+def _colors(inputs: Tensor) -> Tensor:
+    """Return images from 0 to 1 with three channels; raise if the inputs are no images."""
     if inputs.dim() != 4 or inputs.shape[1] not in (1, 3):
         shape = "×".join(map(str, inputs.shape[1:]))
         raise DataError(f"a picture needs images with 1 or 3 channels, and these inputs are of shape {shape}.")
-    images = unit(inputs.cpu(), torch.float32).clamp(0, 1).expand(-1, 3, -1, -1)
-    cells = torch.stack([images, _overlay(images, before), _overlay(images, after)], dim=1)
+    return unit(inputs.cpu(), torch.float32).clamp(0, 1).expand(-1, 3, -1, -1)
+
+
+def _enlarged(images: Tensor) -> list[Image.Image]:
     scale = math.ceil(_CELL / min(images.shape[-2:]))
-    cells = cells.repeat_interleave(scale, dim=-2).repeat_interleave(scale, dim=-1)
-    cells = F.pad(cells, (0, _GAP, 0, _GAP), value=1.0)
-    page = cells.permute(0, 3, 1, 4, 2).flatten(2, 3).flatten(0, 1)[:-_GAP, :-_GAP]  # height × width × color
-    return Image.fromarray((page * 255).round().to(torch.uint8).numpy())
-
-
-def _overlay(images: Tensor, maps: Tensor) -> Tensor:
-    """Draw the maps in color over the images in gray."""
-    return 0.3 * images.mean(dim=1, keepdim=True) + 0.7 * _colored(maps.cpu().float())
+    pixels = (images * 255).round().to(torch.uint8).permute(0, 2, 3, 1)
+    pixels = pixels.repeat_interleave(scale, dim=1).repeat_interleave(scale, dim=2)
+    return [Image.fromarray(one.numpy()) for one in pixels]
 
 
 def _colored(maps: Tensor) -> Tensor:
@@ -108,6 +125,11 @@ def pictures(before: nn.Module, after: nn.Module, parts: Mapping[str, Part], cou
 
 
 def _picture(before: nn.Module, after: nn.Module, part: Part, count: int) -> Image.Image:
-    count = min(count, len(part))
-    inputs, labels = part.records.fetch(part.ids[torch.arange(count) * len(part) // count])
+    inputs, labels = examples(part, count)
     return sheet(inputs, looked_at(before, inputs, labels), looked_at(after, inputs, labels))
+
+
+def examples(part: Part, count: int) -> tuple[Tensor, Tensor]:
+    """Fetch up to `count` examples, evenly spaced, with their labels."""
+    count = min(count, len(part))
+    return part.records.fetch(part.ids[torch.arange(count) * len(part) // count])
