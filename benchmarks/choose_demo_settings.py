@@ -48,8 +48,8 @@ def main() -> None:
     data = recipe.data.load()
     unseen = held_out(data.train, recipe.holdout, recipe.split_seed).tolist()
     split = sh.split(data.train, sh.Forget(FORGET), test=data.test, unseen=unseen)
-    assert split.unseen
-    split = replace(split, test=split.unseen, others=split.unseen, unseen=None)  # the test data is out of reach
+    assert split.audit
+    split = replace(split, test=split.audit, others=split.audit, audit=None)  # the test data is out of reach
     cases = []
     for seed in SEEDS:
         problem = split.problem(seed=seed)

@@ -36,7 +36,7 @@ def made(count: int, draw: torch.Generator) -> Stored:
 def forward(model: ResNet, split: sh.Split) -> None:
     """Every record through the model, once."""
     with evaluating(model), torch.inference_mode():
-        for part in (split.forget, split.retain, split.unseen, split.test):
+        for part in (split.forget, split.retain, split.audit, split.test):
             for inputs, _ in part.batches(512) if part else ():
                 model(on_device(model, inputs))
 

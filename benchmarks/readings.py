@@ -31,7 +31,7 @@ SEEDS = (0, 1, 2)
 RECORDS = 4000
 TRAINING = sh.Training(epochs=30, batch_size=64)
 SETTINGS = {"parameters": "*layer3*, *layer4*, *fc*", "trim": 0.03, "balance": 0.05, "lr": 5e-3, "batch_size": 64}
-METRICS = ("forget_accuracy", "retain_accuracy", "test_accuracy", "mia", "avg_gap")
+METRICS = ("forget_accuracy", "retain_accuracy", "test_accuracy", "mia")
 
 
 def readings() -> Iterator[tuple[str, Reading]]:
@@ -75,16 +75,26 @@ def measured(seed: int) -> dict[str, dict[str, float]]:
     for name, reading in readings():
         model, every = deepcopy(original), 10 if "every" in name else 1
         with read_as(reading):
-            sh.Scissorhands.make({"reading": "published", "every": every, **SETTINGS}).scrub(model, problem)
-        found[name] = sh.evaluate(model, split, against=reference)
-        print(f"{name:40}", {k: round(v, 2) for k, v in found[name].values.items() if k in METRICS}, flush=True)
-    return {name: {k: v for k, v in scores.values.items() if k in METRICS} for name, scores in found.items()}
+            try:
+                sh.Scissorhands.make({"reading": "published", "every": every, **SETTINGS}).scrub(model, problem)
+                found[name] = sh.evaluate(model, split, against=reference)
+            except sh.ScissorhandsError as diverged:
+                print(f"{name:40} {diverged}", flush=True)
+                continue
+        print(f"{name:40}", {k: round(v, 2) for k, v in shown(found[name]).items()}, flush=True)
+    return {name: shown(scores) for name, scores in found.items()}
+
+
+def shown(scores: sh.Scores) -> dict[str, float]:
+    """The numbers of a row."""
+    values = {name: scores[name] for name in METRICS}
+    return values | ({"avg_gap": scores.avg_gap} if scores.reference else {})
 
 
 def summary(values: list[float]) -> dict[str, float | None]:
-    """Mean and sample standard deviation."""
+    """Mean and sample standard deviation over the seeds that did not diverge."""
     std = round(statistics.stdev(values), 2) if len(values) > 1 else None
-    return {"mean": round(statistics.fmean(values), 2), "std": std}
+    return {"seeds": len(values), "mean": round(statistics.fmean(values), 2), "std": std}
 
 
 def main() -> None:
@@ -94,8 +104,8 @@ def main() -> None:
     for seed in SEEDS:
         runs.append(measured(seed))
         rows = {
-            name: {metric: summary([run[name][metric] for run in runs]) for metric in values}
-            for name, values in runs[0].items()
+            name: {metric: summary([run[name][metric] for run in runs if name in run]) for metric in values}
+            for name, values in {name: values for run in runs for name, values in run.items()}.items()
         }
         about = {"command": "python benchmarks/readings.py", "seeds": SEEDS[: len(runs)], "settings": SETTINGS}
         path = Path(__file__).parents[1] / "results" / "readings.json"

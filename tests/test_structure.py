@@ -1,6 +1,7 @@
 """The rules of dependency, held by walking the imports."""
 
 import ast
+import itertools
 import re
 from collections.abc import Iterator
 from pathlib import Path
@@ -78,6 +79,22 @@ def test_every_file_stands_in_a_room() -> None:
     rooms = {room for rooms in ROOMS for room in rooms}
     found = {path.relative_to(PACKAGE).parts[0].removesuffix(".py") for path in FILES}
     assert found == {*rooms, *BASE, "__init__", "__main__"}
+
+
+def test_the_map_lists_every_file_once() -> None:
+    folder, listed = "", []
+    for line in (PACKAGE.parents[1] / "CONTRIBUTING.md").read_text().split("\nsrc/scissorhands/\n")[1].splitlines():
+        if line == "```":
+            break
+        indent, words = len(line) - len(line.lstrip()), line.split()
+        folder = "" if indent == 2 else folder
+        if words[0].endswith("/"):
+            folder = words[0]
+        names = itertools.takewhile(lambda word: word.endswith(".py"), words)
+        listed += [folder + name for name in names]
+    found = [str(path.relative_to(PACKAGE)) for path in FILES]
+    own = {"__init__.py", "methods/__init__.py"}
+    assert sorted(listed) == sorted(name for name in found if name in own or not name.endswith("/__init__.py"))
 
 
 def test_only_distributed_imports_torch_distributed() -> None:

@@ -21,7 +21,7 @@ class Cost:
 
 @contextmanager
 def measured(device: torch.device) -> Iterator[Cost]:
-    """Measures the block; the cost is complete when the block ends."""
+    """Measure the block; the cost is complete when the block ends."""
     cost = Cost()
     _forget_peak(device)
     start = time.perf_counter()
@@ -41,7 +41,7 @@ def _forget_peak(device: torch.device) -> None:
 
 
 def _peak(device: torch.device) -> float:
-    """The peak in bytes."""
+    """Return the peak in bytes."""
     if device.type == "cuda":
         return torch.cuda.max_memory_allocated(device)
     try:

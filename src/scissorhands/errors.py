@@ -51,7 +51,7 @@ class StoppedError(ScissorhandsError):
         self.exit_code = exit_code
 
     def __reduce__(self) -> tuple[type, tuple[str, int]]:
-        """How it reaches another process."""
+        """Support pickling, to reach another process."""
         return type(self), (str(self), self.exit_code)
 
 
@@ -72,7 +72,7 @@ class NoReferenceError(ScissorhandsError):
 
 
 def listed(names: Iterable[str], most: int = 12) -> str:
-    """The names in a row, the middle left out where they are many.
+    """Join the names with commas; leave out the middle if there are many.
 
     >>> listed("abcdefghij", most=4)
     'a, b, c, … j'
@@ -82,7 +82,7 @@ def listed(names: Iterable[str], most: int = 12) -> str:
 
 
 def did_you_mean(name: str, known: Iterable[str]) -> str:
-    """The end of a message about an unknown name: the nearest known one, and all of them.
+    """Return the end of a message about an unknown name: the nearest known one, and all of them.
 
     >>> did_you_mean("retrian", ["finetune", "retrain"])
     "Did you mean 'retrain'? Known: finetune, retrain."
@@ -95,7 +95,7 @@ def did_you_mean(name: str, known: Iterable[str]) -> str:
 
 
 def given(value: Any) -> str:
-    """A value as it was given, cut short, for a message that refuses it.
+    """Return a value as it was given, cut short, for an error message.
 
     >>> given(["a", True]), given("x" * 99)[-3:]
     ('["a", true]', 'xx…')

@@ -8,7 +8,7 @@ from .errors import ModelError
 
 
 def named_object(name: str) -> Any:
-    """The object that `package.module:name` names; modules beside the working directory are found too."""
+    """Import the object that `package.module:name` names; modules in the working directory are found too."""
     module, _, attribute = name.partition(":")
     if "" not in sys.path:
         sys.path.insert(0, "")

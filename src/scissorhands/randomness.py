@@ -8,7 +8,7 @@ import torch
 
 
 def key(seed: int, *purpose: str | int) -> int:
-    """A 63-bit seed for one purpose, the same on every machine.
+    """Return a 63-bit seed for one purpose, the same on every machine.
 
     >>> key(0, "shuffle", 1) == key(0, "shuffle", 1)
     True
@@ -20,12 +20,12 @@ def key(seed: int, *purpose: str | int) -> int:
 
 
 def generator(seed: int, *purpose: str | int) -> torch.Generator:
-    """A CPU generator for one purpose."""
+    """Return a CPU generator for one purpose."""
     return torch.Generator().manual_seed(key(seed, *purpose))
 
 
 def snapshot() -> dict[str, torch.Tensor]:
-    """The state of PyTorch's global generators, which layers draw from."""
+    """Return the state of PyTorch's global generators, which layers draw from."""
     found = {"cpu": torch.get_rng_state()}
     if torch.cuda.is_available():
         found["cuda"] = torch.cuda.get_rng_state()
@@ -33,7 +33,7 @@ def snapshot() -> dict[str, torch.Tensor]:
 
 
 def restore(kept: Mapping[str, torch.Tensor]) -> None:
-    """Sets PyTorch's global generators to a state that was kept."""
+    """Restore the state of PyTorch's global generators."""
     torch.set_rng_state(kept["cpu"])
     if "cuda" in kept:
         torch.cuda.set_rng_state(kept["cuda"])
@@ -41,7 +41,7 @@ def restore(kept: Mapping[str, torch.Tensor]) -> None:
 
 @contextmanager
 def seeded(seed: int, *purpose: str | int) -> Iterator[None]:
-    """Seeds PyTorch's global generators, which layers draw from, inside the block, and restores them after."""
+    """Seed PyTorch's global generators, which layers draw from, inside the block; restore them after."""
     with torch.random.fork_rng():
         torch.manual_seed(key(seed, *purpose))
         yield

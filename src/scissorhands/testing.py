@@ -64,13 +64,13 @@ def check_method(kind: type[Method], *, processes: int = 1) -> None:
 
 
 def mlp() -> nn.Module:
-    """A small network without normalization."""
+    """Build a small network without normalization."""
     with seeded(0, "small network"):
         return nn.Sequential(nn.Flatten(), nn.Linear(16, 12), nn.ReLU(), nn.Linear(12, 3)).eval()
 
 
 def convnet() -> nn.Module:
-    """A small network with batch normalization."""
+    """Build a small network with batch normalization."""
     with seeded(0, "small network"):
         return nn.Sequential(
             nn.Conv2d(1, 4, 3, padding=1, bias=False),
@@ -85,7 +85,7 @@ def convnet() -> nn.Module:
 
 
 def small_problem(dtype: torch.dtype = torch.float32) -> Problem:
-    """Sixty images of 4 × 4 in three classes that a small network can tell apart, six of them to forget."""
+    """Make sixty images of 4 × 4 in three classes that a small network can tell apart, six of them to forget."""
     draw = torch.Generator().manual_seed(0)
     centers = torch.randn(3, 1, 4, 4, generator=draw)
     train, test = (
@@ -96,24 +96,24 @@ def small_problem(dtype: torch.dtype = torch.float32) -> Problem:
 
 
 def quick(kind: type[Method], **changes: Any) -> Method:
-    """The method with little work to do; of the quick settings it takes those that it has."""
+    """Make the method with little work to do; of the quick settings it takes those that it has."""
     known = {f.name for f in fields(kind)}
     return kind.make({k: v for k, v in {**QUICK, **changes}.items() if k in known or k in changes})
 
 
 def scrubbed(method: Method, model: nn.Module, problem: Problem) -> dict[str, Tensor]:
-    """The state of the model after the method."""
+    """Return the state of the model after the method."""
     method.scrub(model, problem, ignore)
     return {name: value.clone() for name, value in model.state_dict().items()}
 
 
 def same(a: Mapping[str, Tensor], b: Mapping[str, Tensor]) -> bool:
-    """Whether two states are the same to the bit."""
+    """Return whether two states are bitwise equal."""
     return a.keys() == b.keys() and all(torch.equal(a[name], b[name]) for name in a)
 
 
 def changes_the_model_and_keeps_its_form(kind: type[Method], build: Build, problem: Problem) -> None:
-    """The weights change in place; names, shapes and types stay."""
+    """Check that the weights change in place; names, shapes and types stay."""
     model = build()
     before = {name: value.clone() for name, value in model.state_dict().items()}
     identities = [id(p) for p in model.parameters()]
@@ -128,7 +128,7 @@ def changes_the_model_and_keeps_its_form(kind: type[Method], build: Build, probl
 
 
 def is_decided_by_the_seed(kind: type[Method], build: Build, problem: Problem) -> None:
-    """The same seed gives the same bits, another seed other ones, whatever the global generator's state."""
+    """Check that the seed alone decides the bits, whatever the state of the global generator."""
 
     def state(seed: int, outside: int) -> dict[str, Tensor]:
         model = build()
@@ -142,7 +142,7 @@ def is_decided_by_the_seed(kind: type[Method], build: Build, problem: Problem) -
 
 
 def leaves_the_global_generator(kind: type[Method], build: Build, problem: Problem) -> None:
-    """PyTorch's global generator is left as it was."""
+    """Check that PyTorch's global generator is left as it was."""
     model = build()
     state = torch.random.get_rng_state()
     quick(kind).scrub(model, problem)
@@ -150,7 +150,7 @@ def leaves_the_global_generator(kind: type[Method], build: Build, problem: Probl
 
 
 def leaves_mode_gradients_and_switches(kind: type[Method], build: Build, problem: Problem) -> None:
-    """Training mode, gradients and requires_grad are left as they were."""
+    """Check that training mode, gradients and requires_grad are left as they were."""
     for training in (True, False):
         model = build().train(training)
         quick(kind).scrub(model, problem)
@@ -160,7 +160,7 @@ def leaves_mode_gradients_and_switches(kind: type[Method], build: Build, problem
 
 
 def leaves_frozen_weights(kind: type[Method], build: Build, problem: Problem) -> None:
-    """A weight that is frozen does not change."""
+    """Check that a frozen weight does not change."""
     decay = {"weight_decay": 0.1} if "weight_decay" in {f.name for f in fields(kind)} else {}
     for frozen in [name for name, _ in build().named_parameters()]:
         model = build()
@@ -171,7 +171,7 @@ def leaves_frozen_weights(kind: type[Method], build: Build, problem: Problem) ->
 
 
 def tells_its_steps(kind: type[Method], build: Build, problem: Problem) -> None:
-    """The log counts the steps, and as many are done as were told."""
+    """Check that the log counts the steps, and that as many are done as were announced."""
     events: list[Mapping[str, Any]] = []
     quick(kind).scrub(build(), problem, lambda event: events.append(copy.deepcopy(event)))
     steps = [event for event in events if "steps" in event]
@@ -180,7 +180,7 @@ def tells_its_steps(kind: type[Method], build: Build, problem: Problem) -> None:
 
 
 def takes_a_single_record(kind: type[Method], build: Build, problem: Problem) -> None:
-    """One record to forget, or one to retain, is enough."""
+    """Check that one record to forget, or one to retain, is enough."""
     for one in (
         replace(problem, forget=replace(problem.forget, ids=problem.forget.ids[:1])),
         replace(problem, retain=replace(problem.retain, ids=problem.retain.ids[:1])),
@@ -190,7 +190,7 @@ def takes_a_single_record(kind: type[Method], build: Build, problem: Problem) ->
 
 
 def keeps_its_settings_in_toml(kind: type[Method], build: Build, problem: Problem) -> None:
-    """Settings survive a file, and a setting that does not exist is refused."""
+    """Check that settings survive a file, and that an unknown setting is refused."""
     method = quick(kind)
     assert kind.make(tomllib.loads(to_toml(method.to_dict()))) == method, "its settings do not survive TOML"
     try:

@@ -277,7 +277,7 @@ def test_training_writes_a_whole_run(trained: Path) -> None:
     assert run.method == "original"
     assert run.settings["epochs"] == 2
     assert run.record["data"]["name"] == "digits"
-    assert run.result.scores.counts == {"retain": 1293, "unseen": 144, "test": 360}
+    assert run.result.scores.counts == {"retain": 1293, "calibration": 72, "audit": 72, "test": 360}
     assert run.result.scores["test_accuracy"] > 50
 
 
@@ -315,7 +315,7 @@ def test_a_run_and_its_page_name_no_record_and_no_file(trained: Path, tmp_path: 
 def test_a_model_folder_is_scrubbed_once_its_data_is_named(trained: Path, tmp_path: Path) -> None:
     done(f"scrub {trained}/model --data digits --forget random:5% {QUICK} --unseen 0.5 -o {tmp_path}/out")
     counts = runs.read(tmp_path / "out").result.scores.counts
-    assert counts == {"forget": 72, "retain": 1365, "unseen": 180, "test": 180, "others": 180}
+    assert counts == {"forget": 72, "retain": 1365, "calibration": 90, "audit": 90, "test": 180, "others": 270}
 
 
 def test_retraining_takes_over_the_settings_of_training(trained: Path, tmp_path: Path) -> None:

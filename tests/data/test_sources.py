@@ -856,4 +856,8 @@ def test_the_real_cifar10_is_read(monkeypatch: pytest.MonkeyPatch) -> None:
     assert inputs.shape == (2, 3, 32, 32)
     assert torch.equal(labels, data.train.labels[[49_999, 0]])
     made = split(data.train, Forget("class:cat"), test=data.test)
-    assert (len(made.forget), len(made.retain), len(made.test) + len(made.unseen or ())) == (5000, 45_000, 9000)
+    assert (
+        len(made.forget),
+        len(made.retain),
+        len(made.test) + len(made.calibration or ()) + len(made.audit or ()),
+    ) == (5000, 45_000, 9000)

@@ -12,7 +12,7 @@ from scissorhands.data.forget import Forget
 from scissorhands.data.labels import Relabeled
 from scissorhands.data.records import Foreign, Part, Stored
 from scissorhands.data.sources import Source
-from scissorhands.data.split import Split, held_out, split
+from scissorhands.data.split import Split, halves, held_out, split
 from scissorhands.errors import DataError
 
 
@@ -37,6 +37,10 @@ def labels(part: Part | None) -> set[int]:
     return set() if part is None else {int(i) for i in part.labels}
 
 
+def held(made: Split) -> set[int]:
+    return ids(made.calibration) | ids(made.audit)
+
+
 def refusal(forget: str, **options: Any) -> str:
     with pytest.raises(DataError) as caught:
         divided(forget, **options)
@@ -57,20 +61,20 @@ def test_the_parts_share_no_record_and_leave_out_only_what_they_must(
     made = divided(forget, unseen=unseen, before=before)
     seen = [
         {(id(part.records), i) for i in ids(part)}
-        for part in (made.forget, made.retain, made.unseen, made.test)
+        for part in (made.forget, made.retain, made.calibration, made.audit, made.test)
         if part
     ]
     assert all(not a & b for a, b in combinations(seen, 2))
 
     gone = labels(made.forget) - labels(made.retain)
-    held = set(unseen) if isinstance(unseen, list) else set()
-    assert ids(made.forget) | ids(made.retain) == set(range(40)) - held - set(before)
+    out = set(unseen) if isinstance(unseen, list) else set()
+    assert ids(made.forget) | ids(made.retain) == set(range(40)) - out - set(before)
     rest = {i for i in range(20) if int(TEST.labels[i]) not in gone}
     if isinstance(unseen, list):
         assert ids(made.test) == rest
-        assert ids(made.unseen) == {i for i in held if int(TRAIN.labels[i]) not in gone}
+        assert held(made) == {i for i in out if int(TRAIN.labels[i]) not in gone}
     else:
-        assert ids(made.test) | ids(made.unseen) == rest
+        assert ids(made.test) | held(made) == rest
 
 
 def test_ids_are_sorted_in_every_part() -> None:
@@ -81,24 +85,45 @@ def test_ids_are_sorted_in_every_part() -> None:
 
 def test_a_share_of_the_test_data_that_is_unseen_is_never_scored_as_test() -> None:
     made = divided(unseen=0.3)
-    assert made.unseen is not None
-    assert made.unseen.records is made.test.records is TEST
-    assert len(made.unseen) == 6
+    assert made.calibration is not None
+    assert made.audit is not None
+    assert made.calibration.records is made.audit.records is made.test.records is TEST
+    assert len(held(made)) == 6
     assert len(made.test) == 14
-    assert not ids(made.unseen) & ids(made.test)
+    assert not held(made) & ids(made.test)
 
 
-def test_which_test_records_are_unseen_depends_on_the_seed_alone() -> None:
-    assert ids(divided("random:1", seed=1).unseen) == ids(divided("random:25%", seed=1).unseen)
-    assert len({tuple(sorted(ids(divided(seed=seed).unseen))) for seed in range(5)}) == 5
+def test_which_records_are_for_calibration_and_which_for_audits_depends_on_the_data_alone() -> None:
+    """A model that is made to forget twice is never audited with records that calibrated it."""
+    for unseen in (0.4, list(range(1, 12))):
+        splits = [
+            divided(forget, unseen=unseen, seed=seed) for forget in ("random:1", "random:25%") for seed in range(3)
+        ]
+        assert len({tuple(sorted(ids(made.calibration))) for made in splits}) == 1
+        assert len({tuple(sorted(ids(made.audit))) for made in splits}) == 1
+
+
+def test_both_halves_have_as_many_records_of_each_class() -> None:
+    made = divided(unseen=list(range(16)))
+    assert made.calibration is not None
+    assert made.audit is not None
+    assert made.calibration.labels.bincount().tolist() == made.audit.labels.bincount().tolist() == [2, 2, 2, 2]
+
+
+def test_the_manifest_tells_what_was_for_calibration_and_what_for_audits(monkeypatch: pytest.MonkeyPatch) -> None:
+    before = divided(unseen=[0, 1, 2, 3])
+    monkeypatch.setattr("scissorhands.data.split.halves", lambda held: halves(held)[::-1])
+    after = divided(unseen=[0, 1, 2, 3])
+    assert ids(after.calibration) == ids(before.audit)
+    assert after.manifest != before.manifest
 
 
 def test_unseen_ids_are_of_the_training_data_and_are_neither_retained_nor_forgotten() -> None:
     made = divided("random:50%", unseen=[1, 2, 3, 4])
-    assert made.unseen is not None
-    assert made.unseen.records is TRAIN
-    assert ids(made.unseen) == {1, 2, 3, 4}
-    assert not ids(made.unseen) & (ids(made.forget) | ids(made.retain))
+    assert made.audit is not None
+    assert made.audit.records is TRAIN
+    assert held(made) == {1, 2, 3, 4}
+    assert not held(made) & (ids(made.forget) | ids(made.retain))
     assert len(made.forget) == 18
     assert ids(made.test) == set(range(20))
 
@@ -115,14 +140,14 @@ def test_a_class_that_is_forgotten_whole_leaves_unseen_and_test() -> None:
     made = divided("class:2", unseen=0.5)
     assert labels(made.forget) == {2}
     assert labels(made.retain) == {0, 1, 3}
-    assert 2 not in labels(made.unseen) | labels(made.test)
-    assert ids(made.unseen) | ids(made.test) == {i for i in range(20) if i % 4 != 2}
-    assert ids(made.unseen)
+    assert 2 not in labels(made.calibration) | labels(made.audit) | labels(made.test)
+    assert held(made) | ids(made.test) == {i for i in range(20) if i % 4 != 2}
+    assert held(made)
 
 
 def test_a_class_that_is_forgotten_whole_leaves_the_held_out_training_records_too() -> None:
     made = divided("class:2", unseen=[0, 1, 2, 3])
-    assert ids(made.unseen) == {0, 1, 3}
+    assert held(made) == {0, 1, 3}
     assert 2 not in ids(made.retain) | ids(made.forget)
 
 
@@ -149,14 +174,14 @@ def test_a_class_forgotten_in_two_goes_leaves_the_test_with_the_second() -> None
 
 def test_a_class_that_was_forgotten_whole_before_stays_out_of_unseen_and_test() -> None:
     made = divided("random:3", before=list(range(2, 40, 4)), unseen=0.5)
-    assert 2 not in labels(made.unseen) | labels(made.test)
-    assert ids(made.unseen) | ids(made.test) == {i for i in range(20) if i % 4 != 2}
+    assert 2 not in labels(made.calibration) | labels(made.audit) | labels(made.test)
+    assert held(made) | ids(made.test) == {i for i in range(20) if i % 4 != 2}
 
 
 def test_what_was_forgotten_before_is_neither_retained_nor_forgotten_again() -> None:
     made = divided("class:2", before=[2, 6, 7])
     assert ids(made.forget) == set(range(10, 40, 4))
-    assert not {2, 6, 7} & (ids(made.forget) | ids(made.retain) | ids(made.unseen))
+    assert not {2, 6, 7} & (ids(made.forget) | ids(made.retain) | held(made))
 
 
 def test_a_percentage_is_of_what_is_left_after_forgetting_before() -> None:
@@ -165,21 +190,22 @@ def test_a_percentage_is_of_what_is_left_after_forgetting_before() -> None:
 
 def test_without_unseen_records_there_is_no_unseen_part() -> None:
     for made in (divided(unseen=0), divided(unseen=[]), divided("class:2", unseen=[2, 6])):
-        assert made.unseen is None
-        assert "unseen" not in made.parts()
+        assert made.calibration is made.audit is None
+        assert "audit" not in made.parts()
 
 
 def test_parts_are_named() -> None:
     made = divided()
-    names = ["forget", "retain", "unseen", "test", "others"]
+    names = ["forget", "retain", "calibration", "audit", "test", "others"]
     assert made.parts() == {name: getattr(made, name) for name in names}
 
 
-def test_records_drawn_at_random_are_compared_with_all_unseen_ones() -> None:
+def test_records_drawn_at_random_are_compared_with_all_that_are_for_audits() -> None:
     made = divided("random:3", unseen=list(range(20)))
     assert made.kind == "drawn"
     assert made.others.records is TRAIN
-    assert ids(made.others) == set(range(20))
+    assert ids(made.others) == ids(made.audit)
+    assert len(made.others) == 10
 
 
 def test_records_that_were_chosen_are_compared_with_unseen_ones_of_their_labels(tmp_path: Path) -> None:
@@ -187,8 +213,8 @@ def test_records_that_were_chosen_are_compared_with_unseen_ones_of_their_labels(
     path.write_text("20\n24\n21\n")
     made = divided(f"ids:{path}", unseen=list(range(12)))
     assert made.kind == "chosen"
-    assert ids(made.others) == {i for i in range(12) if TRAIN.labels[i] in made.forget.labels}
-    assert len(made.others) < 12
+    assert ids(made.others) == {i for i in ids(made.audit) if TRAIN.labels[i] in made.forget.labels}
+    assert 0 < len(made.others) < 6
 
 
 def test_without_unseen_records_the_test_data_takes_their_place() -> None:
@@ -206,15 +232,15 @@ def test_digits_for_training_and_test_are_random_draws_of_one_table(unseen: floa
     digits = Source(name="digits").load()
     made = split(digits.train, Forget("random:10%"), test=digits.test, unseen=unseen)
     assert made.kind == "drawn"
-    assert made.others == (made.unseen or made.test)
+    assert len(made.others) == len(made.audit or ()) + len(made.test)
     shifted = Relabeled(digits.train, (digits.train.labels + 1) % 10)
     assert split(shifted, Forget("random:10%"), test=digits.test, unseen=unseen).kind == "test"
 
 
 def test_two_subsets_of_a_users_table_are_random_draws_only_if_the_user_says_so() -> None:
-    halves = random_split(TensorDataset(TRAIN.inputs, TRAIN.labels), [20, 20])
-    assert split(halves[0], Forget("random:5"), test=halves[1]).kind == "test"  # it might be a split by time
-    train, test, other = (Foreign(halves[i], drawn_from=name) for i, name in ((0, "mine"), (1, "mine"), (1, "other")))
+    both = random_split(TensorDataset(TRAIN.inputs, TRAIN.labels), [20, 20])
+    assert split(both[0], Forget("random:5"), test=both[1]).kind == "test"  # it might be a split by time
+    train, test, other = (Foreign(both[i], drawn_from=name) for i, name in ((0, "mine"), (1, "mine"), (1, "other")))
     assert split(train, Forget("random:5"), test=test).kind == "drawn"
     assert split(train, Forget("random:5"), test=other).kind == "test"
 
@@ -235,12 +261,13 @@ def test_records_that_someone_chose_are_of_a_kind_of_their_own(tmp_path: Path) -
     assert divided("where:label == 2 or label == 1").kind == "classes"
 
 
-def test_a_problem_holds_everything_but_the_test_data() -> None:
+def test_a_problem_holds_neither_audit_nor_test_data() -> None:
     made = divided(unseen=[0, 1])
     problem = made.problem(seed=5)
-    assert (problem.forget, problem.retain, problem.unseen) == (made.forget, made.retain, made.unseen)
+    assert (problem.forget, problem.retain, problem.calibration) == (made.forget, made.retain, made.calibration)
     assert problem.seed == 5
-    assert not any(getattr(value, "records", None) is TEST for value in vars(problem).values())
+    seen = [value for value in vars(problem).values() if isinstance(value, Part)]
+    assert not any(part.records is TEST or ids(part) & ids(made.audit) for part in seen)
 
 
 # what is refused

@@ -21,11 +21,11 @@ def test_scores_are_those_of_sklearn_and_counted(build: Callable[[], nn.Module],
     scores = sh.evaluate(model, split)
     for name, part in split.parts().items():
         assert scores.counts[name] == len(part)
-        if name == "others":
+        if name in ("calibration", "others"):
             continue
         inputs, labels = part.records.fetch(part.ids)
         expected = 100 * accuracy_score(labels, model(inputs).argmax(1))
-        assert scores[f"{name}_accuracy"] == pytest.approx(expected)
+        assert scores["unseen_accuracy" if name == "audit" else f"{name}_accuracy"] == pytest.approx(expected)
 
 
 def test_evaluation_changes_nothing_in_the_model(build: Callable[[], nn.Module], split: sh.Split) -> None:
@@ -125,8 +125,8 @@ def test_a_part_that_is_there_under_two_names_passes_through_the_model_once(
     model, passed = build(), []
     model.register_forward_pre_hook(lambda _, inputs: passed.append(len(inputs[0])))
     found = outputs(model, split.parts())
-    assert found["others"] is found["unseen"]
-    assert sum(passed) == sum(len(split.parts()[name]) for name in ("forget", "retain", "unseen", "test"))
+    assert found["others"] is found["audit"]
+    assert sum(passed) == sum(len(split.parts()[name]) for name in ("forget", "retain", "calibration", "audit", "test"))
 
 
 def test_a_retrained_model_that_was_not_probed_leaves_that_to_the_references() -> None:
@@ -135,7 +135,7 @@ def test_a_retrained_model_that_was_not_probed_leaves_that_to_the_references() -
         logits = torch.randn(count, 2, generator=draw) + torch.tensor([0.0, 9.0])
         return Outputs(logits, torch.full((count,), label))
 
-    parts = {"forget": said(100, 0), "others": said(150, 0), "unseen": said(300, 1)}
+    parts = {"forget": said(100, 0), "others": said(150, 0), "audit": said(300, 1)}
     evidence = {
         **parts,
         "probe": torch.ones(100),

@@ -339,7 +339,13 @@ def test_references_saw_half_of_what_is_retained_and_nothing_else(context: Conte
     found, _ = gather(context, ["references"])
     parts = context.split.parts()
     for one in found["references"]:
-        assert one.keys() == {"forget", "others", "unseen", "test"}  # a half of the retained records it did see
+        assert one.keys() == {
+            "forget",
+            "others",
+            "calibration",
+            "audit",
+            "test",
+        }  # not retain
         assert all(torch.equal(one[name].labels, parts[name].labels) for name in one)
 
 
@@ -366,8 +372,7 @@ def test_a_shadow_model_learns_and_forgets_half_of_the_pool(context: Context) ->
     for problem, drawn in zip(problems, found["shadows_trained"], strict=True):
         assert torch.equal(problem.forget.records.fetch(problem.forget.ids)[0], pool[drawn])
         assert torch.equal(problem.retain.records.fetch(problem.retain.ids)[0], retain.records.fetch(retain.ids)[0])
-        assert problem.unseen is not None
-        assert torch.equal(problem.unseen.records.fetch(problem.unseen.ids)[0], pool[~drawn])
+        assert problem.calibration is context.split.calibration
     assert len({problem.seed for problem in problems}) == 3
 
 

@@ -561,7 +561,7 @@ def _all_read(data: Path, run: Path) -> str:
         files = [f for f in (root / part).rglob("*") if f.suffix.lower() == ".png" and f.is_file()]
         found[part] = [f for f in files if not any(x.startswith(".") for x in f.relative_to(root).parts)]
     linked = any(path.is_symlink() for path in root.rglob("*"))  # which may be followed, or not
-    for part, read in (("train", counts["retain"] + counts.get("unseen", 0)), ("test", counts.get("test", 0))):
+    for part, read in (("train", counts["retain"] + _held(counts)), ("test", counts.get("test", 0))):
         plain = sum(not f.is_symlink() for f in found[part])
         if read < plain or (read > plain and not linked):
             return f"{read} of {plain} images of {part} were read"
@@ -575,8 +575,12 @@ def _rows_read(data: Path, run: Path) -> str:
 
     counts = _counts(run)
     rows = [pq.read_metadata(data / f"{part}.parquet").num_rows for part in ("train", "test")]
-    read = [counts["retain"] + counts.get("unseen", 0), counts.get("test", 0)]
+    read = [counts["retain"] + _held(counts), counts.get("test", 0)]
     return "" if read == rows else f"{read} records were read of {rows}"
+
+
+def _held(counts: Mapping[str, int]) -> int:
+    return counts.get("calibration", 0) + counts.get("audit", 0)
 
 
 def _as_many(run: Path, wanted: int | None) -> str:

@@ -187,7 +187,7 @@ def _cases() -> dict[str, Case]:
     for name in METHODS:
         found[f"{name} on mixed"] = Case("mixed", _quick(name, batch_size=11), "augmented")
         for few in ("one to forget", "one to retain"):  # in batches of two, the last of which is one record
-            found[f"{name} with {few}"] = Case("convnet", _quick(name, batch_size=2), few)
+            found[f"{name} with {few}"] = Case("convnet", _quick(name, batch_size=2, epochs=1), few)
     for model in ("mlp", "convnet", "tied", "frozen", "narrow"):
         found[f"scissorhands on {model}"] = Case(model, _quick("scissorhands", epochs=1))
     for model in ("mlp", "convnet"):
@@ -244,11 +244,11 @@ class Outcome(NamedTuple):
 def carried_out(case: Case, given: sh.Problem | None = None) -> Outcome:
     """Does the work of a case, alone or as one of many processes."""
     work = given or PROBLEMS[case.problem]()
-    if "unseen" in case.method.needs and work.unseen is None:
+    if "unseen" in case.method.needs and work.calibration is None:
         unseen = stored(9, seed=2)
         if work.augment:
             unseen = Stored((unseen.inputs.clamp(0, 1) * 255).to(torch.uint8), unseen.labels)
-        work = replace(work, unseen=Part(unseen, torch.arange(9)))
+        work = replace(work, calibration=Part(unseen, torch.arange(9)))
     model = shard(build(case.model), torch.device("cpu"))
     if case.looked:
         predict(model, work.retain)

@@ -16,7 +16,7 @@ from scissorhands.data.labels import random_labels
 from scissorhands.data.records import Part, Stored
 from scissorhands.distributed import Batch
 from scissorhands.errors import DataError
-from scissorhands.methods import METHODS, error_rate, generator, unseen_error_rate
+from scissorhands.methods import METHODS, calibration_error_rate, error_rate, generator
 from scissorhands.methods.lotus import gumbel, tempered
 from scissorhands.methods.munba import bargain
 
@@ -125,7 +125,7 @@ def test_scrub_rewinds_to_the_epoch_that_errs_as_on_unseen_records(model: nn.Mod
     for epochs in range(1, 6):
         after.append(copy.deepcopy(model))
         sh.SCRUB(rewind=False, epochs=epochs, **settings).scrub(after[-1], exact)
-    wanted = unseen_error_rate(after[-1], exact)
+    wanted = calibration_error_rate(after[-1], exact)
     gaps = [abs(error_rate(net, exact.forget) - wanted) for net in after]
     nearest = max(epoch for epoch, gap in enumerate(gaps) if gap == min(gaps))
     assert nearest < 4, f"the test needs an epoch that is nearer than the last: {gaps}"
@@ -134,14 +134,14 @@ def test_scrub_rewinds_to_the_epoch_that_errs_as_on_unseen_records(model: nn.Mod
 
 
 def test_of_a_class_that_is_forgotten_whole_nothing_would_be_known(model: nn.Module, exact: sh.Problem) -> None:
-    inputs, labels = everything(exact.unseen)
+    inputs, labels = everything(exact.calibration)
     right = (model(inputs).argmax(1) == labels).double()
-    assert unseen_error_rate(model, exact) == pytest.approx(1 - right.mean().item())
+    assert calibration_error_rate(model, exact) == pytest.approx(1 - right.mean().item())
     only = replace(exact, forget=Part(exact.forget.records, exact.forget.ids[exact.forget.labels == 2]))
-    assert unseen_error_rate(model, only) == pytest.approx(1 - right[labels == 2].mean().item())
-    assert exact.unseen is not None
-    gone = Part(exact.unseen.records, exact.unseen.ids[exact.unseen.labels != 2])
-    assert unseen_error_rate(model, replace(only, unseen=gone)) == 1.0
+    assert calibration_error_rate(model, only) == pytest.approx(1 - right[labels == 2].mean().item())
+    assert exact.calibration is not None
+    gone = Part(exact.calibration.records, exact.calibration.ids[exact.calibration.labels != 2])
+    assert calibration_error_rate(model, replace(only, calibration=gone)) == 1.0
 
 
 def test_ssd_shrinks_by_the_ratio_of_fisher_informations(model: nn.Module, exact: sh.Problem) -> None:
@@ -207,10 +207,10 @@ def test_munba_steps_along_both_unit_gradients(model: nn.Module, exact: sh.Probl
     torch.testing.assert_close(weights(model), expected)
 
 
-@pytest.mark.parametrize("known", ["forget", "unseen"])
+@pytest.mark.parametrize("known", ["forget", "calibration"])
 def test_gradtau_climbs_only_up_to_the_unseen_loss(model: nn.Module, exact: sh.Problem, known: str) -> None:
     sh.FineTune(epochs=20, lr=0.5, batch_size=1000).scrub(model, replace(exact, retain=getattr(exact, known)))
-    unseen = cross_entropy(model, exact.unseen).detach()
+    unseen = cross_entropy(model, exact.calibration).detach()
     below = bool(cross_entropy(model, exact.forget) < unseen)
     assert below == (known == "forget")
 
@@ -228,7 +228,7 @@ def test_lotus_learns_softened_outputs_on_the_forget_data_and_hard_ones_on_the_r
 ) -> None:
     sh.FineTune(epochs=50, lr=0.5, batch_size=1000).scrub(model, replace(exact, retain=exact.forget))
     errors = []
-    for part in (exact.forget, exact.unseen):
+    for part in (exact.forget, exact.calibration):
         inputs, labels = everything(part)
         errors.append((model(inputs).argmax(1) != labels).double().mean())
     assert errors[0] < errors[1]
@@ -259,7 +259,7 @@ def test_lotus_draws_the_gumbel_softmax_of_pytorch() -> None:
 
 
 def test_regun_teaches_what_the_model_said_of_unseen_records_of_the_class(model: nn.Module, exact: sh.Problem) -> None:
-    unseen, unseen_labels = everything(exact.unseen)
+    unseen, unseen_labels = everything(exact.calibration)
     inputs, labels = everything(exact.forget)
     said = model(unseen).softmax(1).detach()
     targets = torch.stack([said[unseen_labels == label].mean(0) for label in labels])
@@ -273,10 +273,10 @@ def test_regun_teaches_what_the_model_said_of_unseen_records_of_the_class(model:
 
 
 def test_regun_takes_all_unseen_records_for_a_class_that_has_none(model: nn.Module, exact: sh.Problem) -> None:
-    assert exact.unseen is not None
-    some = Part(exact.unseen.records, exact.unseen.ids[exact.unseen.labels != 1])
+    assert exact.calibration is not None
+    some = Part(exact.calibration.records, exact.calibration.ids[exact.calibration.labels != 1])
     said = model(everything(some)[0]).softmax(1).detach()
-    reference = sh.ReGUn()._reference(model, replace(exact, unseen=some))
+    reference = sh.ReGUn()._reference(model, replace(exact, calibration=some))
     torch.testing.assert_close(reference[1], said.mean(0))
     torch.testing.assert_close(reference[2], said[some.labels == 2].mean(0))
 
@@ -285,11 +285,11 @@ def test_regun_takes_all_unseen_records_for_a_class_that_has_none(model: nn.Modu
 def test_a_method_that_needs_unseen_records_says_so(name: str, model: nn.Module, exact: sh.Problem) -> None:
     before = weights(model)
     with pytest.raises(DataError, match="needs records that the model was never trained on"):
-        METHODS[name].make({}).scrub(model, replace(exact, unseen=None))
+        METHODS[name].make({}).scrub(model, replace(exact, calibration=None))
     torch.testing.assert_close(weights(model), before, rtol=0, atol=0)
 
 
 def test_scrub_needs_no_unseen_records_if_it_does_not_rewind(model: nn.Module, exact: sh.Problem) -> None:
     before = weights(model)
-    sh.SCRUB(rewind=False).scrub(model, replace(exact, unseen=None))
+    sh.SCRUB(rewind=False).scrub(model, replace(exact, calibration=None))
     assert not torch.equal(weights(model)[0], before[0])

@@ -51,9 +51,9 @@ def case(
     """
     draw = torch.Generator().manual_seed(seed)
     said: list[Said] = [{} for _ in range(1 + references)]
-    for part, count in (("forget", forget), ("others", others), ("unseen", unseen)):
+    for part, count in (("forget", forget), ("others", others), ("audit", unseen)):
         labels = torch.randint(CLASSES, (count,), generator=draw)
-        level = -5.0 if stranger and part != "unseen" else mean
+        level = -5.0 if stranger and part != "audit" else mean
         easy = level + spread * torch.randn(count, generator=draw) - harder * (part == "forget")
         for i, one in enumerate(said):
             sure = easy + torch.randn(count, generator=draw) + known * (part == "forget" and i == 0)
@@ -96,9 +96,9 @@ def faces(seed: int, *accuracies: Mapping[str, float], counts: Mapping[str, int]
     return said
 
 
-FACES = {"forget": 220, "others": 240, "retain": 2000, "unseen": 240, "test": 580}
-RETRAINED = {"forget": 0.44, "others": 0.44, "retain": 0.541, "unseen": 0.44, "test": 0.44}
-SCRUBBED = {"forget": 0.333, "others": 0.333, "retain": 0.356, "unseen": 0.333, "test": 0.333}
+FACES = {"forget": 220, "others": 240, "retain": 2000, "audit": 240, "test": 580}
+RETRAINED = {"forget": 0.44, "others": 0.44, "retain": 0.541, "audit": 0.44, "test": 0.44}
+SCRUBBED = {"forget": 0.333, "others": 0.333, "retain": 0.356, "audit": 0.333, "test": 0.333}
 
 
 def another_seed(seed: int) -> dict[str, float]:
@@ -274,9 +274,9 @@ def test_how_small_a_memory_is_found_among_a_hundred_records() -> None:
 def test_two_points_of_accuracy_are_within_a_seed_and_ten_are_not() -> None:
     model, references = case(0, unseen=1000, mean=9.0, spread=0.5)  # right about every record
     for wrong, call in ((0, SAME), (15, SAME), (20, SAME), (100, DAMAGED)):
-        logits = model["unseen"].logits.clone()
+        logits = model["audit"].logits.clone()
         logits[:wrong] *= -1
-        found = verdict(replaced(model, {"unseen": logits}), references, "drawn")
+        found = verdict(replaced(model, {"audit": logits}), references, "drawn")
         assert found.call == call, wrong
     assert "right in 90.0 % of unseen records, the reference in 100.0 %" in found.reason
 
@@ -308,9 +308,9 @@ def test_damage_names_the_parts_on_which_it_is_seen() -> None:
 
 
 def test_references_that_saw_half_of_the_retained_records_are_compared_on_the_others_alone() -> None:
-    weak = {**RETRAINED, "forget": 0.36, "others": 0.36, "unseen": 0.36, "test": 0.35}
+    weak = {**RETRAINED, "forget": 0.36, "others": 0.36, "audit": 0.36, "test": 0.35}
     low = {**weak, "retain": 0.3}
-    broken = {**low, "unseen": 0.1, "test": 0.12}
+    broken = {**low, "audit": 0.1, "test": 0.12}
     kept, lost, *references = faces(0, low, broken, *[weak] * 4, counts=FACES)
     halves = [{part: said for part, said in one.items() if part != "retain"} for one in references]
     assert verdict(kept, halves, "drawn").call == SAME
@@ -323,7 +323,7 @@ def test_references_that_saw_half_of_the_retained_records_are_compared_on_the_ot
 
 def test_references_that_differ_much_among_themselves_make_damage_doubtful() -> None:
     def found(*spread: float) -> str:
-        accuracies = [{**RETRAINED, "unseen": one, "test": one} for one in (0.25, *spread)]
+        accuracies = [{**RETRAINED, "audit": one, "test": one} for one in (0.25, *spread)]
         model, *references = faces(0, *accuracies, counts={**FACES, "retain": 100})
         return verdict(model, [{k: v for k, v in one.items() if k != "retain"} for one in references], "drawn").call
 
@@ -332,7 +332,7 @@ def test_references_that_differ_much_among_themselves_make_damage_doubtful() -> 
 
 
 def test_damage_is_told_where_nothing_can_be_said_about_forgetting() -> None:
-    model, retrained = faces(0, SCRUBBED, RETRAINED, counts={**FACES, "others": 0, "unseen": 0})
+    model, retrained = faces(0, SCRUBBED, RETRAINED, counts={**FACES, "others": 0, "audit": 0})
     found = verdict(model, [retrained], "chosen")
     assert found.call == DAMAGED
     assert found.auc is None
@@ -352,7 +352,7 @@ def test_test_records_alone_are_enough_to_clear_a_model_and_retained_ones_are_no
 
 def test_a_model_that_is_better_than_the_reference_is_not_blamed() -> None:
     model, references = case(0)
-    worse = [replaced(one, {"unseen": -one["unseen"].logits}) for one in references]
+    worse = [replaced(one, {"audit": -one["audit"].logits}) for one in references]
     assert verdict(model, worse, "drawn").call == SAME
 
 
@@ -481,7 +481,7 @@ def test_the_interval_is_three_deviations_of_what_chance_alone_does(forget: int,
                 {
                     "forget": Outputs(logits[:forget], labels[:forget]),
                     "others": Outputs(logits[forget:], labels[forget:]),
-                    "unseen": one["unseen"],
+                    "audit": one["audit"],
                 }
             )
         found = verdict(mixed[0], mixed[1:], "drawn")
@@ -536,13 +536,13 @@ def test_a_model_is_not_cleared_where_nobody_could_look_for_damage() -> None:
     # Fails: a split may have no unseen part; then a model that says nothing at all is called indistinguishable.
     model, references = case(0)
     blank = replaced(model, {part: 0 * said.logits for part, said in model.items()})
-    del blank["unseen"]
+    del blank["audit"]
     assert verdict(blank, references, "drawn").call != SAME
 
 
 def test_a_model_that_remembers_and_is_damaged_is_told_both() -> None:
     model, references = case(0, others=1000, unseen=1000)
-    found = verdict(shifted(model, {"forget": 5.0, "others": -1.5, "unseen": -1.5}), references, "drawn")
+    found = verdict(shifted(model, {"forget": 5.0, "others": -1.5, "audit": -1.5}), references, "drawn")
     assert found.call == DAMAGED
     assert found.reason.startswith("it lost what it should have kept. It is right in ")
     assert ". Besides, it is under-forgotten: forgotten records stand out as known; " in found.reason

@@ -157,7 +157,7 @@ def test_a_deeper_look_keeps_all_that_was_there(world: Path) -> None:
     assert after.scores.counts == before.scores.counts
     assert (after.seconds, after.memory_mib) == (before.seconds, before.memory_mib)
     old, new = (runs.read_evidence(world / name) for name in ("three", "seen"))
-    for part in ("forget", "retain", "unseen", "test", "others"):
+    for part in ("forget", "retain", "audit", "test", "others"):
         assert torch.equal(old[part].logits, new[part].logits)
     for name in ("run.toml", "log.jsonl", "forget.txt", "model/model.safetensors", "model/config.json"):
         assert (world / "three" / name).read_bytes() == (world / "seen" / name).read_bytes()

@@ -150,12 +150,12 @@ def test_scores_of_the_wrong_kind_are_refused_in_one_line_though_their_seal_fits
 def test_evidence_that_was_edited_or_contradicts_the_scores_is_named(tmp_path: Path) -> None:
     write(tmp_path / "out")
     said = Outputs(torch.eye(4), torch.tensor([0, 1, 2, 0]))
-    runs.write_evidence(tmp_path / "out", {"unseen": said})
-    assert runs.read_evidence(tmp_path / "out").keys() == {"unseen"}
+    runs.write_evidence(tmp_path / "out", {"audit": said})
+    assert runs.read_evidence(tmp_path / "out").keys() == {"audit"}
     runs.write_evidence(tmp_path / "out", {"retain": said})
     with pytest.raises(RunError, match=r"says retain_accuracy is 99\.00, and by evidence\.safetensors it is 75\.00"):
         runs.checked(tmp_path / "out")
-    runs.write_evidence(tmp_path / "out", {"unseen": said})
+    runs.write_evidence(tmp_path / "out", {"audit": said})
     path = tmp_path / "out" / "evidence.safetensors"
     content = path.read_bytes()
     path.write_bytes(content[:-1] + bytes([content[-1] ^ 1]))

@@ -140,7 +140,7 @@ def _killed(nursery: Nursery, base: Path, begin: str, place: str, moment: Fault 
     command = again if runs.resumable(base / place) else f"{begin} -o {place}"
     child = nursery.start(command, base, moment if isinstance(moment, Fault) else None)
     if isinstance(moment, float):
-        time.sleep(0.4 + moment)
+        time.sleep(moment)
         if child.poll() is None:
             child.send(signal.SIGKILL)
     finished = child.wait()

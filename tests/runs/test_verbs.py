@@ -102,7 +102,8 @@ def test_training_never_sees_what_it_holds_out(tmp_path: Path) -> None:
     place = Place(tmp_path / "out")
     run = train("small", {"width": 1}, Source(), replace(TRAINING, epochs=1), 0.9, place, log=seen.append)
     held = len(held_out(data.train, 0.9, 0))
-    assert run.result.scores.counts == {"retain": len(data.train) - held, "unseen": held, "test": len(data.test)}
+    halves = {"calibration": held // 2, "audit": held - held // 2}
+    assert run.result.scores.counts == {"retain": len(data.train) - held, **halves, "test": len(data.test)}
     assert len(seen) == -(-(len(data.train) - held) // TRAINING.batch_size)
 
 
@@ -138,9 +139,10 @@ def test_scrubbing_uses_the_records_that_training_held_out_as_unseen(trained: Ru
     assert run.result.scores.counts == {
         "forget": 100,
         "retain": len(train) - len(held) - 100,
-        "unseen": 287,
+        "calibration": 144,
+        "audit": 143,
         "test": 360,
-        "others": 287,
+        "others": 503,
     }
 
 

@@ -14,7 +14,7 @@ from .describe import details, shown, summary
 
 
 def methods_page() -> str:
-    """Every method with its settings, as Markdown."""
+    """Return every method with its settings, as Markdown."""
     lines = ["# Methods", "", "Made by `python -m scissorhands.cli.docs docs` from the lines that define the settings."]
     for name, kind in methods().items():
         lines += ["", f"## `{name}`", "", summary(kind), f"*{kind.paper}.*", ""]
@@ -91,7 +91,7 @@ _DRAWN = """## What a pipeline draws
 
 
 def metrics_page() -> str:
-    """Every metric with what it means, what a retrained model would score, and when it misleads, as Markdown."""
+    """Return every metric as Markdown: what it means, what a retrained model scores, when it misleads."""
     lines = [_INTRODUCTION]
     for level in (*LEVELS, "drawn"):
         lines += [f"## Level {level}" if level in LEVELS else _DRAWN, ""]
@@ -107,7 +107,7 @@ def metrics_page() -> str:
 
 
 def _settings(kind: type[Settings]) -> list[str]:
-    """The settings as a table."""
+    """Return the settings as a Markdown table."""
     rows = [
         f"| `{row['name']}` | `{shown(row['default'])}` | {row['rule']} | {row['meaning']} |"
         for row in kind.described()

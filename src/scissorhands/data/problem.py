@@ -41,7 +41,7 @@ class Problem:
 
     forget: Part  # the records to forget
     retain: Part  # the records that the model was trained on and keeps
-    unseen: Part | None = None  # records that the model was never trained on, where there are any
+    calibration: Part | None = None  # records that the model was never trained on, for methods to look at
     loss: Loss = cross_entropy  # the mean over a batch; with many processes, over their shares together
     seed: int = 0  # of all random numbers: the same seed gives the same bits
     augment: Augment | None = None  # changes the inputs of a training batch, each record by itself

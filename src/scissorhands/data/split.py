@@ -19,7 +19,9 @@ from .records import Augment, Joined, Part, Records, as_records, one_table
 
 @dataclass(frozen=True)
 class Split:
-    """Forget and retain are what the model was trained on; unseen and test are what it was not.
+    """Forget and retain are what the model was trained on; calibration, audit and test are what it was not.
+
+    Methods may look at `calibration`; at `audit` and `test` only scores and verdicts do.
 
     `others` are what forgotten records are compared with: records that were never trained on, of the same classes.
     `kind` says how alike they are: both `drawn` at random from one table; drawn, but from the training data and the
@@ -29,19 +31,20 @@ class Split:
 
     forget: Part
     retain: Part
-    unseen: Part | None
+    calibration: Part | None
+    audit: Part | None
     test: Part
     others: Part
     kind: str
     manifest: str
 
     def problem(self, *, seed: int = 0, augment: Augment | None = None, loss: Loss = cross_entropy) -> Problem:
-        """Return what a method may see of this split: everything but the test data."""
-        return Problem(self.forget, self.retain, self.unseen, loss, seed, augment)
+        """Return what a method may see of this split: everything but the audit and test data."""
+        return Problem(self.forget, self.retain, self.calibration, loss, seed, augment)
 
     def parts(self) -> dict[str, Part]:
         """Return the parts that have records, by name."""
-        named = {name: getattr(self, name) for name in ("forget", "retain", "unseen", "test", "others")}
+        named = {name: getattr(self, name) for name in ("forget", "retain", "calibration", "audit", "test", "others")}
         return {name: part for name, part in named.items() if part is not None and len(part)}
 
 
@@ -57,50 +60,52 @@ def split(
     """Divide the data.
 
     `unseen` are records that the model was never trained on: the ids in `train` that training held out or, for a
-    model that was trained on all of it, a share of the test data, which is then no longer scored as test. Where a
-    class is forgotten whole, its records leave unseen and test too: a retrained model has no such class. `before` are
-    ids that the model was made to forget earlier: they are neither retained nor forgotten again.
+    model that was trained on all of it, a share of the test data, which is then no longer scored as test. One half of
+    them is for calibration, the other for audits: which is which depends on the data alone, so that no later split
+    mixes them. Where a class is forgotten whole, its records leave both and the test data: a retrained model has no
+    such class. `before` are ids that the model was made to forget earlier: they are neither retained nor forgotten
+    again.
     """
     train, test = as_records(train), as_records(test)
     if len(train) == 0 or len(test) == 0:
         raise DataError("there must be records both to train on and to test on.")
-    trained, held, rest = _hold_out(train, test, unseen, seed)
+    trained, held, rest = _hold_out(train, test, unseen)
     earlier = _ids(before, train, "before")
     current = _without(trained, earlier)
     forgotten = forget.ids(train, current, seed)
     retained = _without(current, forgotten)
     gone = _without(train.labels[torch.cat([earlier, forgotten])].unique(), train.labels[retained].unique())
-    kept, tested = (replace(part, ids=part.ids[~torch.isin(part.labels, gone)]) for part in (held, rest))
+    calibration, audit, tested = (_of_classes(part, gone, invert=True) for part in (*halves(held), rest))
     if len(tested) == 0:
         raise DataError("no test record is left to score: the test data holds only classes that are forgotten whole.")
-    never = kept if len(kept) else tested
-    drawn = "drawn" if one_table(train, never.records) else "test"
+    alike = [part for part in (audit, tested) if len(part) and one_table(train, part.records)]
+    drawn = "drawn" if alike else "test"
     whole = bool(torch.isin(train.labels[forgotten], gone).all())
     kind = "classes" if whole else drawn if forget.drawn else "chosen"
     # A retrained model does not know a class that is gone, so its records are compared with unseen ones of that class.
-    others = [held, rest] if whole else [never]
+    others = [held, rest] if whole else alike or [audit if len(audit) else tested]
     if kind != "drawn":
-        labels = train.labels[forgotten].unique()
-        others = [replace(part, ids=part.ids[torch.isin(part.labels, labels)]) for part in others]
+        others = [_of_classes(part, train.labels[forgotten].unique()) for part in others]
     return Split(
         Part(train, forgotten),
         Part(train, retained),
-        kept if len(kept) else None,
+        calibration if len(calibration) else None,
+        audit if len(audit) else None,
         tested,
         _joined(*others),
         kind,
-        _manifest((train, current), (train, forgotten), (test, tested.ids)),
+        _manifest(Part(train, current), Part(train, forgotten), calibration, audit, tested),
     )
 
 
-def _hold_out(train: Records, test: Records, unseen: float | Sequence[int], seed: int) -> tuple[Tensor, Part, Part]:
+def _hold_out(train: Records, test: Records, unseen: float | Sequence[int]) -> tuple[Tensor, Part, Part]:
     """Return the ids that were trained on, the records that were held out, and the test data that is left."""
     everything, rest = torch.arange(len(train)), torch.arange(len(test))
     if isinstance(unseen, Iterable):
         held = Part(train, _ids(unseen, train, "unseen"))
         trained = _without(everything, held.ids)
     else:
-        held = Part(test, _share(test, float(unseen), seed))
+        held = Part(test, _share(test, float(unseen)))
         trained, rest = everything, _without(rest, held.ids)
     if len(rest) == 0:
         raise DataError(f"'unseen' is {unseen}, which leaves no test record.")
@@ -112,19 +117,30 @@ def held_out(records: Records, share: float, seed: int) -> Tensor:
 
     Of n records of a class it draws share · n, rounded up or down so that the share of all records is right.
     """
-    order = torch.randperm(len(records), generator=generator(seed, "unseen"))
+    return _drawn_by_class(records.labels, share, generator(seed, "unseen"))
+
+
+def halves(held: Part) -> tuple[Part, Part]:
+    """Divide records that were never trained on into those for calibration and those for audits, class by class."""
+    first = _drawn_by_class(held.labels, 0.5, generator(0, "calibration"))
+    return replace(held, ids=held.ids[first]), replace(held, ids=_without(held.ids, held.ids[first]))
+
+
+def _drawn_by_class(labels: Tensor, share: float, chance: torch.Generator) -> Tensor:
+    """Draw the same share of every class; return the places of what was drawn."""
+    order = torch.randperm(len(labels), generator=chance)
     # Class by class, shuffled within each; classes in the order of their first records, whatever their numbers are.
-    number, places = records.labels[order].unique(return_inverse=True)[1], torch.arange(len(records))
-    first = torch.full_like(places, len(records)).scatter_reduce(0, number, places, "amin")
+    number, places = labels[order].unique(return_inverse=True)[1], torch.arange(len(labels))
+    first = torch.full_like(places, len(labels)).scatter_reduce(0, number, places, "amin")
     order = order[first[number].argsort(stable=True)]
-    passed = (torch.arange(len(records) + 1, dtype=torch.float64) * share).round()
+    passed = (torch.arange(len(labels) + 1, dtype=torch.float64) * share).round()
     return order[passed.diff() > 0].sort().values
 
 
-def _share(records: Records, share: float, seed: int) -> Tensor:
+def _share(records: Records, share: float) -> Tensor:
     if not 0 <= share < 1:
         raise DataError(f"'unseen' must be ids of the training data, or a share from 0, below 1, not {share}.")
-    return held_out(records, share, seed)
+    return held_out(records, share, 0)
 
 
 def _ids(given: Iterable[int], records: Records, name: str) -> Tensor:
@@ -135,6 +151,11 @@ def _ids(given: Iterable[int], records: Records, name: str) -> Tensor:
     if len(ids) != len(ids.unique()) or (len(ids) and not 0 <= int(ids[0]) <= int(ids[-1]) < len(records)):
         raise DataError(f"'{name}' must be different ids from 0 to {len(records) - 1} of the training data.")
     return ids
+
+
+def _of_classes(part: Part, classes: Tensor, invert: bool = False) -> Part:
+    """Keep the records of these classes, or, inverted, those of all others."""
+    return replace(part, ids=part.ids[torch.isin(part.labels, classes, invert=invert)])
 
 
 def _joined(*parts: Part) -> Part:
@@ -150,11 +171,11 @@ def _without(ids: Tensor, others: Tensor) -> Tensor:
     return ids[~torch.isin(ids, others)]
 
 
-def _manifest(*parts: tuple[Records, Tensor]) -> str:
-    """Hash what was trained on, what is forgotten, and what is scored as test."""
+def _manifest(*parts: Part) -> str:
+    """Hash what was trained on, what is forgotten, what methods may look at, and what is scored."""
     digest = hashlib.sha256()
-    for records, ids in parts:
-        digest.update(f"{len(records)} {records.fingerprint} {len(ids)} ".encode())
-        digest.update(ids.numpy().tobytes())
-        digest.update(records.labels[ids].numpy().tobytes())
+    for part in parts:
+        digest.update(f"{len(part.records)} {part.records.fingerprint} {len(part)} ".encode())
+        digest.update(part.ids.numpy().tobytes())
+        digest.update(part.labels.numpy().tobytes())
     return digest.hexdigest()[:16]

@@ -79,7 +79,7 @@ class Progress:
 
     @property
     def written(self) -> int:
-        """The position of the log when the last checkpoint was written."""
+        """Return the position of the log when the last checkpoint was written."""
         return max((int(metadata["log"]) for _, metadata in self._kept.values()), default=0)
 
     def loop(self, phase: str, model: nn.Module, optimizer: Stateful | None = None) -> "Loop":

@@ -148,24 +148,23 @@ def _shadow_draws(context: Context) -> Tensor:
     return trained
 
 
-def _shadow_parts(context: Context, draws: Tensor) -> tuple[list[Part], list[Part], list[Part]]:
-    """Return the records of each shadow model: those to train on, of these those to forget, and those it never sees."""
+def _shadow_parts(context: Context, draws: Tensor) -> tuple[list[Part], list[Part]]:
+    """Return the records of each shadow model: those to train on, and of these those to forget."""
     everything = Joined(context.split.retain, context.split.forget, context.split.others)
     retained = torch.arange(len(context.split.retain))
     pool = len(retained) + torch.arange(draws.shape[1])
     learned = [Part(everything, torch.cat([retained, pool[drawn]])) for drawn in draws]
-    forgets, unseen = ([Part(everything, pool[some]) for some in chosen] for chosen in (draws, ~draws))
-    return learned, forgets, unseen
+    return learned, [Part(everything, pool[drawn]) for drawn in draws]
 
 
 def _shadows(context: Context, log: Log) -> dict[str, Any]:
     draws = _shadow_draws(context)
-    learned, forgets, unseen = _shadow_parts(context, draws)
+    learned, forgets = _shadow_parts(context, draws)
     scores = []
     for seed, shadow in enumerate(context.trainer_for("shadow").trained(learned, log)):
         if context.method:
             retain = replace(learned[seed], ids=torch.arange(len(context.split.retain)))
-            problem = replace(context.problem, forget=forgets[seed], retain=retain, unseen=unseen[seed], seed=seed)
+            problem = replace(context.problem, forget=forgets[seed], retain=retain, seed=seed)
             context.method.scrub(shadow, problem, log)
         said = predict(shadow, _pool(context))
         scores.append(scaled_logit(said.logits, said.labels))
@@ -173,12 +172,12 @@ def _shadows(context: Context, log: Log) -> dict[str, Any]:
 
 
 def _shadows_what(context: Context) -> str:
-    learned, *_ = _shadow_parts(context, _shadow_draws(context))
+    learned, _ = _shadow_parts(context, _shadow_draws(context))
     return _trained(context.trainer_for("shadow"), learned, "shadow models, each made to forget")
 
 
 def _shadows_seconds(context: Context, pace: Pace) -> float:
-    learned, *_ = _shadow_parts(context, _shadow_draws(context))
+    learned, _ = _shadow_parts(context, _shadow_draws(context))
     trainer = context.trainer_for("shadow")
     each = pace.step * trainer.training.epochs * _steps(context, len(learned[0]))
     return each * trainer.missing(learned) + context.settings.shadows * context.seconds

@@ -25,14 +25,14 @@ from .heads import head_of, narrow, widened
 from .method import Method
 from .modes import evaluating
 from .outputs import (
+    calibration_error_rate,
+    calibration_of,
     error_rate,
     kl_divergence,
     logits,
     logits_of,
     reweighted,
     teacher_logits,
-    unseen_error_rate,
-    unseen_of,
 )
 from .parameters import clip_, l1_norm, restore, select, snapshot, swapped, trainable, weights
 from .projection import bounded, guard, inner, overlap, subtract_
@@ -64,6 +64,8 @@ __all__ = [
     "at_least_one",
     "below_one",
     "bounded",
+    "calibration_error_rate",
+    "calibration_of",
     "clip_",
     "count",
     "damage",
@@ -109,8 +111,6 @@ __all__ = [
     "top_share",
     "train_mode_saliency",
     "trainable",
-    "unseen_error_rate",
-    "unseen_of",
     "utility",
     "weights",
     "widened",

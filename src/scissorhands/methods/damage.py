@@ -103,7 +103,7 @@ def warns_of_damage(scrub: Callable[..., None]) -> Callable[..., None]:
 def utility(model: nn.Module, problem: Problem, judged_on: tuple[str, ...] = ("retain",)) -> dict[str, Any]:
     """Measure accuracy, or else the loss, on a sample of the data that the model should keep."""
     found: dict[str, Any] = {}
-    parts = {"retain": problem.retain, "unseen": problem.unseen}
+    parts = {"retain": problem.retain, "unseen": problem.calibration}
     for name, part in parts.items():
         if name not in judged_on or part is None or (name != "retain" and len(part) < FEW) or not len(part):
             continue

@@ -57,22 +57,22 @@ class Descent:
 
     @property
     def memory(self) -> dict[str, Tensor]:
-        """The tensors that are kept from one step to the next, and in checkpoints."""
+        """Return the tensors that are kept from one step to the next, and in checkpoints."""
         return self._loop.memory
 
     @property
     def global_step(self) -> int:
-        """The number of steps done."""
+        """Return the number of steps done."""
         return self._loop.global_step
 
     @property
     def step_in_epoch(self) -> int:
-        """The number of steps done in this epoch."""
+        """Return the number of steps done in this epoch."""
         return self._loop.step_in_epoch
 
     @property
     def at_epoch_start(self) -> bool:
-        """Whether the epoch is at its first step, which it is not where a run goes on in the middle of one."""
+        """Return whether the epoch is at its first step; False after a resume in the middle of one."""
         return self.step_in_epoch == 0
 
     def epochs(self, planned: int, maximum: int | None = None) -> Iterator[int]:

@@ -13,6 +13,7 @@ from .base import (
     Problem,
     at_least_one,
     below_one,
+    calibration_of,
     count,
     ignore,
     non_negative,
@@ -20,7 +21,6 @@ from .base import (
     setting,
     share,
     subtract_,
-    unseen_of,
 )
 
 _UNSEEN = "unseen loss"  # where the memory of a loop keeps it
@@ -42,7 +42,7 @@ class GradTau(Method):
     weight_decay: float = setting(5e-4, non_negative, "pull of every weight towards zero")
 
     def scrub(self, model: nn.Module, problem: Problem, log: Log = ignore) -> None:
-        unseen_of(problem)
+        calibration_of(problem)
         descent = Descent(model, problem, self, "gradtau", log)
         for epoch in descent.epochs(self.epochs):
             weight = self.faded(epoch)
@@ -59,7 +59,7 @@ class GradTau(Method):
     def _unseen_loss(self, descent: Descent) -> Tensor:
         """Compute the mean loss on the unseen data, in the mode in which the forget loss is computed."""
         problem = descent.problem
-        unseen = unseen_of(problem)
+        unseen = calibration_of(problem)
         batches = problem.batches(unseen, self.batch_size, "unseen", descent.epoch)
         losses = [descent.loss(batch, frozen_norm_statistics=True) * batch.total for batch in batches]
         return torch.stack(losses).sum() / len(unseen)

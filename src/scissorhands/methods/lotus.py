@@ -18,6 +18,7 @@ from .base import (
     Relabeled,
     at_least_one,
     below_one,
+    calibration_error_rate,
     count,
     error_rate,
     generator,
@@ -29,7 +30,6 @@ from .base import (
     setting,
     snapshot,
     teacher_logits,
-    unseen_error_rate,
 )
 
 _TEMPERATURE = "temperature"  # where the memory of a loop keeps it
@@ -52,7 +52,7 @@ class LoTUS(Method):
     weight_decay: float = setting(5e-4, non_negative, "pull of every weight towards zero")
 
     def scrub(self, model: nn.Module, problem: Problem, log: Log = ignore) -> None:
-        original, unseen_error = snapshot(model), unseen_error_rate(model, problem)
+        original, unseen_error = snapshot(model), calibration_error_rate(model, problem)
         mixed = self._mixed(problem)
         descent = Descent(model, problem, self, "lotus", log)
         for _ in descent.epochs(self.epochs):

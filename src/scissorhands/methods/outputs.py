@@ -38,24 +38,24 @@ def error_rate(model: nn.Module, part: Part) -> float:
     return (logits_of(model, part).argmax(1) != part.labels).double().mean().item()
 
 
-def unseen_error_rate(model: nn.Module, problem: Problem) -> float:
+def calibration_error_rate(model: nn.Module, problem: Problem) -> float:
     """Compute the share of unseen records of the forgotten classes that the model is wrong about.
 
     It is 1 if there are none: a model that was never shown a class does not know it.
     """
-    unseen = unseen_of(problem)
+    unseen = calibration_of(problem)
     alike = torch.isin(unseen.labels, problem.forget.labels)
     return error_rate(model, Part(unseen.records, unseen.ids[alike])) if alike.any() else 1.0
 
 
-def unseen_of(problem: Problem) -> Part:
+def calibration_of(problem: Problem) -> Part:
     """Return the unseen records; raise if there are none."""
-    if problem.unseen is None:
+    if problem.calibration is None:
         raise DataError(
             "this method needs records that the model was never trained on: "
             "train with --holdout, scrub with --unseen, or split with unseen=0.2."
         )
-    return problem.unseen
+    return problem.calibration
 
 
 def kl_divergence(student: Tensor, teacher: Tensor, temperature: float = 1.0) -> Tensor:

@@ -14,6 +14,7 @@ from .base import (
     Problem,
     at_least_one,
     below_one,
+    calibration_of,
     count,
     ignore,
     logits,
@@ -22,7 +23,6 @@ from .base import (
     positive,
     setting,
     subtract_,
-    unseen_of,
 )
 
 
@@ -64,7 +64,7 @@ class ReGUn(Method):
 
         For a class without any, it is the average over all unseen records.
         """
-        unseen = unseen_of(problem)
+        unseen = calibration_of(problem)
         said, labels = logits_of(model, unseen).softmax(1), unseen.labels
         reference = said.mean(0).repeat(said.shape[1], 1)
         for label in labels.unique():

@@ -211,7 +211,7 @@ class Scissorhands(Method):
 
     def _unseen_of_forgotten_classes(self, problem: Problem) -> Part | None:
         """Return the unseen records of the classes that are forgotten."""
-        if problem.unseen is None:
+        if problem.calibration is None:
             return None
-        alike = torch.isin(problem.unseen.labels, problem.forget.labels)
-        return replace(problem.unseen, ids=problem.unseen.ids[alike]) if alike.any() else None
+        alike = torch.isin(problem.calibration.labels, problem.forget.labels)
+        return replace(problem.calibration, ids=problem.calibration.ids[alike]) if alike.any() else None

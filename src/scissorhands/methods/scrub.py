@@ -14,6 +14,8 @@ from .base import (
     Problem,
     at_least_one,
     below_one,
+    calibration_error_rate,
+    calibration_of,
     count,
     error_rate,
     ignore,
@@ -27,8 +29,6 @@ from .base import (
     swapped,
     switch,
     teacher_logits,
-    unseen_error_rate,
-    unseen_of,
 )
 
 
@@ -56,7 +56,7 @@ class SCRUB(Method):
 
     def scrub(self, model: nn.Module, problem: Problem, log: Log = ignore) -> None:
         if self.rewind:
-            unseen_of(problem)
+            calibration_of(problem)
         original = snapshot(model)
         descent = Descent(model, problem, self, "scrub", log)
         for epoch in descent.epochs(self.epochs):
@@ -91,7 +91,7 @@ class SCRUB(Method):
 
     def _rewind(self, model: nn.Module, problem: Problem, memory: dict[str, Tensor]) -> None:
         """Go back to the epoch whose forget error is nearest to the unseen error at the end, the last of equals."""
-        wanted = unseen_error_rate(model, problem)
+        wanted = calibration_error_rate(model, problem)
         kept: list[dict[str, Tensor]] = [{} for _ in range(self.epochs)]
         for key, value in memory.items():
             epoch, _, name = key.partition("/")

@@ -6,7 +6,7 @@ from typing import Any
 
 from torch import Tensor
 
-# What metrics look at, by name: `forget`, `retain`, `unseen`, `test` and `others` are Outputs of the model, and what
+# What metrics look at, by name: `forget`, `retain`, `audit`, `test` and `others` are Outputs of the model, and what
 # else was gathered has its own name (see METRICS).
 Evidence = Mapping[str, Any]
 

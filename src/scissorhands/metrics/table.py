@@ -36,11 +36,11 @@ _ACCURACIES: dict[str, Metric] = {
     "unseen_accuracy": Metric(
         "Acc unseen",
         "higher",
-        "accuracy on records that were held out from training, without classes that are forgotten whole",
+        "accuracy on records that neither training nor the method saw, without classes that are forgotten whole",
         "about what the original has",
-        "a method may look at these records to calibrate itself; the test data is out of its reach",
-        ("unseen",),
-        _accuracy_on("unseen"),
+        "half of what was held out, or set aside from the test data: the other half is for calibration",
+        ("audit",),
+        _accuracy_on("audit"),
     ),
     "test_accuracy": Metric(
         "Acc test",

@@ -30,7 +30,7 @@ _BLUNT = 0.15  # an AUC that is known no better than this tells nothing
 _VAGUE = 0.25  # and so does a loss of accuracy
 _UNLIKE = 0.10  # where forgotten and other records differ in kind, an AUC may deviate by this much because of it
 _STRATUM = 20  # forgotten records, or others, in a stratum of records that are equally hard
-_NAMES = {"retain": "retained", "unseen": "unseen", "test": "test"}  # of the records that should have been kept
+_NAMES = {"retain": "retained", "audit": "unseen", "test": "test"}  # of the records that should have been kept
 
 # Why an AUC may deviate though nothing is remembered or avoided, by kind.
 _DOUBTS = {
@@ -57,7 +57,7 @@ class Verdict:
 def verdict(model: Evidence, references: Sequence[Evidence], kind: str) -> Verdict:
     """Judge a model from its outputs on `forget`, on `others` (never seen, same labels) and on the rest.
 
-    `references` are the same of models that saw none of these. The rest is `retain`, `unseen` and `test`; it is
+    `references` are the same of models that saw none of these. The rest is `retain`, `audit` and `test`; it is
     compared where all references have it, so those that saw only some of the retained records leave `retain` out.
     `kind` says how alike the forgotten and the other records are, see Split. `probe` and `probe_others`, where they are
     given, are how often a linear classifier on the features is right about a record.
@@ -212,10 +212,10 @@ def _shown(one: Evidence) -> tuple[Any, int]:
 
 def _blurted(model: Evidence) -> float:
     """Return the share of unseen records to which the model gives the label of a forgotten class, and is wrong."""
-    if "unseen" not in model:
+    if "audit" not in model:
         return 0.0
-    said = model["unseen"].logits.argmax(1)
-    wrong: Tensor = torch.isin(said, model["forget"].labels) & (said != model["unseen"].labels)
+    said = model["audit"].logits.argmax(1)
+    wrong: Tensor = torch.isin(said, model["forget"].labels) & (said != model["audit"].labels)
     return wrong.double().mean().item()
 
 

@@ -1,4 +1,4 @@
-"""Looks at a finished run again: deeper, or beside a reference. What is known already is not computed again."""
+"""Evaluate a finished run at a deeper level. What is known already is not computed again."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
@@ -31,10 +31,10 @@ from .subject import load_classifier
 
 @dataclass(frozen=True)
 class Audit:
-    """A run to be looked at again, and what may be spent on it.
+    """A finished run to evaluate, and how deeply.
 
     `settings` are those of the evaluation, `training` those of the training of reference models; what is not given is
-    as it was the last time, and at first the default, or as the original was trained. Somebody's code runs only if it
+    as it was the last time, and at first the default, or as the original was trained. A user's code runs only if it
     is named, as `factory` or as `method`. With `pictures` it draws where the model looks, on forgotten records too.
     `scoring` is what just scored the run, whose model and data are then not loaded again; `read` loads data.
     """
@@ -58,7 +58,7 @@ class Audit:
         return plan(self._context, names) if names else []
 
     def carry_out(self, log: Log = ignore) -> Run:
-        """Adds to the run what is missing up to the level."""
+        """Add to the run what is missing up to the level."""
         if self.level == "quick":
             return self.run  # a run that is there was scored at that level
         scores, evidence = self._known()
@@ -79,13 +79,13 @@ class Audit:
         return runs.read(self.run.folder)
 
     def _settings(self) -> dict[str, Any]:
-        """All that an evaluation depends on, as plain values."""
+        """Return all settings that the evaluation depends on, as plain values."""
         before = dict(self.run.result.examined)
         trained = {**self.run.record.get("training", {}), **before.pop("training", {}), **self.training}
         return {**Evaluation.make({**before, **self.settings}).to_dict(), "training": trained}
 
     def _known(self) -> tuple[Scores, Evidence]:
-        """The scores and the evidence that are there, but for what a changed setting makes stale."""
+        """Return the stored scores and evidence, without those that a changed setting makes stale."""
         scores = self.run.result.scores
         evidence = runs.with_reference(self.run) if scores.values else {}  # one that is only expected has none
         before, now = self.run.result.examined, self._settings()
@@ -96,7 +96,7 @@ class Audit:
 
     @cached_property
     def _context(self) -> Context:
-        """The run's model with its data, divided as they were."""
+        """Return the run's model with its data, split as they were."""
         record = self.run.record
         if record["verb"] == "train":
             raise RunError(f"{self.run.folder} was trained and has nothing to forget yet: say what with --forget.")
@@ -130,7 +130,7 @@ class Audit:
         return Trainer(task.model, Training.make(training), start, augment, about, files.cache("models"))
 
     def _method(self) -> Method:
-        """The method that shadow models are made to forget by."""
+        """Return the method that is applied to shadow models."""
         name = self.run.method
         if ":" in name and name != self.method:
             raise RunError(f"the run needs the code '{name}'. If you trust it, name it: --method {name}")
@@ -138,7 +138,7 @@ class Audit:
 
     @cached_property
     def _task(self) -> Classification:
-        """The model that the run made, or that it scored."""
+        """Load the model that the run made or scored."""
         if (self.run.folder / "model").is_dir():
             return load_classifier(str(self.run.folder), self.factory, self.device, self.read)
         scored = self.run.record["model"].get("weights")
@@ -148,7 +148,7 @@ class Audit:
 
     @cached_property
     def _before(self) -> Classification:
-        """The model as it was before the run."""
+        """Load the model as it was before the run."""
         if self.scoring:
             return self.scoring.task
         source = str(self.run.record["model"]["source"])
@@ -158,7 +158,7 @@ class Audit:
         return load_classifier(str(there) if there.exists() else source, self.factory, self.device, self.read)
 
     def _draw(self, context: Context) -> dict[str, str]:
-        """Draws where the model looked before and looks now, and says why where that is not possible."""
+        """Draw Grad-CAM pictures before and after the run; if that fails, return the reason."""
         parts = {name: part for name, part in context.split.parts().items() if name in ("forget", "retain")}
         try:
             sheets = gradcam.pictures(self._before.model, context.model, parts)

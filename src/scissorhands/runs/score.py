@@ -24,7 +24,7 @@ class Scoring:
 
     @cached_property
     def posed(self) -> Division:
-        """The data, divided; loaded when it is first asked for."""
+        """Load and split the data, on first access."""
         place = self.place
         return self.task.pose(
             self.request, place.seed, place.torch_device(), lambda path: runs.from_there(path, place.folder)

@@ -11,7 +11,7 @@ from .. import runs
 from ..data.problem import Log, Problem, ignore
 from ..data.records import Part
 from ..data.sources import Data, Source
-from ..data.split import held_out
+from ..data.split import halves, held_out
 from ..distributed import shard
 from ..errors import DataError
 from ..evaluation.evaluate import Scores, measure, outputs
@@ -85,7 +85,8 @@ def _parts(data: Data, holdout: float, seed: int) -> dict[str, Part]:
     if len(trained) == 0:
         raise DataError("'holdout' leaves nothing to train on.")
     test = Part(data.test, torch.arange(len(data.test)))
-    return {"retain": trained, "unseen": Part(data.train, unseen), "test": test}
+    calibration, audit = halves(Part(data.train, unseen))
+    return {"retain": trained, "calibration": calibration, "audit": audit, "test": test}
 
 
 def _scored(model: nn.Module, parts: Mapping[str, Part]) -> Scores:

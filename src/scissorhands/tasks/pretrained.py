@@ -2,7 +2,7 @@
 
 import os
 import re
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -11,7 +11,7 @@ import torch
 from torch import nn
 
 from ..distributed import local, raise_on_all_ranks
-from ..errors import ModelError, ReadError
+from ..errors import ModelError, ReadError, listed
 from ..files import read_json, require_regular
 
 # What makes transformers or diffusers run code that the folder names, or load weights from somewhere else.
@@ -26,6 +26,7 @@ _FOREIGN = (
 )
 _KERNEL = re.compile(r"_?(attn|experts)_implementation(_internal)?")  # owner/name is code on the hub: CVE-2026-4372
 _ADAPTER = "adapter_config.json"
+_MISFITS = {"missing_keys": "missing", "unexpected_keys": "unexpected", "mismatched_keys": "of another shape"}
 
 
 @contextmanager
@@ -115,6 +116,20 @@ def _require_shards(index: Path) -> None:
         if not plain:
             raise ModelError(f"{index} lists {name!r}, which is no safetensors file beside it: refused.")
         require_regular(index.parent / name)
+
+
+def require_fit(info: Mapping[str, Collection[Any]], source: str | Path) -> None:
+    """Refuse weights that do not fit the model; `info` is what `from_pretrained` says of them."""
+    for what, keys in info.items():
+        names = sorted(key if isinstance(key, str) else str(key[0]) for key in keys)  # a mismatched one has its shapes
+        if names and what in _MISFITS:
+            found = f"{_MISFITS[what]}: {listed(names, 3)}"
+            raise ModelError(f"the weights in {source} do not fit its config.json; {found}.")
+
+
+def first_line(error: Exception) -> str:
+    """Return the first line of what went wrong."""
+    return next(iter(str(error).strip().splitlines()), type(error).__name__)
 
 
 def copy_weights(model: nn.Module) -> None:

@@ -24,11 +24,11 @@ class SourceRun(Protocol):
 
     @property
     def folder(self) -> Path:
-        """The folder of the run."""
+        """Return the folder of the run."""
 
     @property
     def record(self) -> Mapping[str, Any]:
-        """What run.toml says."""
+        """Return what run.toml says."""
 
     def ids(self, name: str) -> list[int]:
         """Return the records that it forgot (`forget`), or that were forgotten earlier (`before`)."""

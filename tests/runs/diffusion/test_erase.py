@@ -196,12 +196,11 @@ def test_it_is_a_run_that_can_be_read_and_reported(whole: Whole, tmp_path: Path)
     assert "concept:three" in (tmp_path / "page.html").read_text()
 
 
-def test_a_run_that_is_a_pipeline_is_evaluated_or_refused_in_one_line(whole: Whole, tmp_path: Path) -> None:
+def test_evaluate_on_an_erased_pipeline_names_the_commands_to_use(whole: Whole, tmp_path: Path) -> None:
     folder = shutil.copytree(whole("scissorhands"), tmp_path / "run")
-    for more in ("", "--level standard", "--forget concept:three -o elsewhere"):
-        answer = cli(f"evaluate {folder} {more}")
-        assert answer.code in (0, 2)
-        assert len(answer.err.strip().splitlines()) <= 1
+    commands = f"scissorhands sample {folder} --prompts … -o DRAWN", "scissorhands judge DRAWN -o RUN"
+    for more in ("", "--level standard", f"--forget concept:three -o {tmp_path / 'elsewhere'}"):
+        refused(f"evaluate {folder} {more}", tmp_path, "is a diffusion pipeline", *commands)
 
 
 def test_the_log_tells_of_every_step(erased: Eraser) -> None:

@@ -584,11 +584,11 @@ def test_a_pretrained_classifier_gets_a_head_for_the_data_it_is_to_be_trained_on
 @pytest.mark.parametrize(
     ("change", "says"),
     [
-        ({"classifier.bias": None}, r"do not fit its config\.json; missing keys: classifier\.bias\."),
-        ({"extra": torch.zeros(1)}, r"do not fit its config\.json; unexpected keys: extra\."),
+        ({"classifier.bias": None}, r"do not fit its config\.json; missing: classifier\.bias\."),
+        ({"extra": torch.zeros(1)}, r"do not fit its config\.json; unexpected: extra\."),
         (
             {"classifier.bias": torch.zeros(11)},
-            r"do not fit its config\.json; mismatched keys: \('classifier\.bias', .*\[11\].*\[10\]",
+            r"do not fit its config\.json; of another shape: classifier\.bias\.",
         ),
     ],
     ids=["missing", "unexpected", "of another shape"],

@@ -26,12 +26,12 @@ class Drawn:
 
     @cached_property
     def pictures(self) -> Pictures:
-        """The images."""
+        """Return the images."""
         return Pictures.of(self.folder)
 
     @cached_property
     def maker(self) -> dict[str, Any]:
-        """The record of the pipeline that drew them, where there is one."""
+        """Return the record of the pipeline that drew them, if there is one."""
         path = self.folder / MAKER
         found = read_json(path, dict) if path.exists() else {}
         require_kinds(path, found, _MAKER)
@@ -42,17 +42,17 @@ class Drawn:
         return {name: value for name, value in found.items() if value is not None}
 
     def concept(self) -> Forget | None:
-        """What was erased from the pipeline that drew them, where it says so."""
+        """Return the concept that was erased from the pipeline, if its record names one."""
         text = self.maker.get("record", {}).get("split", {}).get("forget", "")
         return Forget(text) if text.startswith("concept:") else None
 
     def asked(self) -> list[tuple[str, str, str]]:
-        """What each image was drawn from."""
+        """Return the prompt, seed and guidance of each image."""
         rows = read_list(self.folder)
         return [(row["prompt"], row.get("seed", ""), row.get("guidance", "")) for row in rows]
 
     def gone(self, forget: Forget | None) -> list[bool]:
-        """Which images were asked to show the erased concept; none if nothing was erased."""
+        """Return a mask of the images whose prompt asks for the erased concept; all False if nothing was erased."""
         return mention(self.pictures.prompts, forget)
 
 
@@ -63,7 +63,7 @@ def mention(prompts: Sequence[str], forget: Forget | None) -> list[bool]:
 
 
 def sign(folder: Path, source: Path) -> None:
-    """Writes into a folder of images which pipeline drew them, and how that was made where it is known."""
+    """Record in a folder of images which pipeline drew them, and how that pipeline was made if known."""
     made: dict[str, Any] = {"name": source.resolve().name}
     if runs.is_run(source):
         run = runs.read(source)

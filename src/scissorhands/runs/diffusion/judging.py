@@ -48,7 +48,7 @@ class Judging(Settings):
     )
 
     def panel(self, device: torch.device) -> "Panel":
-        """Those who judge, loaded once."""
+        """Load all judges, once."""
         if not (self.classifier or self.features or self.clip or self.nudity):
             raise SettingError("say by what to judge: classifier, features with real, clip, or nudity.")
         if bool(self.features) != bool(self.real):
@@ -86,7 +86,7 @@ class Panel:
     flagged: bool = False
 
     def about(self) -> dict[str, Any]:
-        """What a result has to say about how it was measured."""
+        """Return how it was measured, as plain values."""
         known: dict[str, Any] = {"classifier": self.known_as} if self.classifier else {}
         if self.features and self.real:
             known |= {"features": self.features.name, "real": self.real.name}
@@ -105,7 +105,7 @@ def judge(
     log: Log = ignore,
     name: str = "original",
 ) -> Run:
-    """Writes a run with all that the panel says of the images, beside those that were drawn before the erasure.
+    """Write a run with all that the panel says of the images, beside those that were drawn before the erasure.
 
     `reference_seconds` is how long the original was trained, where that is known; `name` is what a pipeline is called
     that no method made.
@@ -135,7 +135,7 @@ def judge(
 
 
 def require_sense(prompts: Sequence[str], forget: Forget | None, panel: Panel) -> None:
-    """Refuses prompts of which nobody could say whether the concept is gone, or what an image should show."""
+    """Refuse prompts that the panel cannot judge: none with the concept, or one without a class."""
     if panel.classifier and forget and not any(mention(prompts, forget)):
         raise DataError(f"none of the {len(prompts)} prompts mentions '{forget.text}', so nothing says if it is gone.")
     for prompt in dict.fromkeys(prompts) if panel.classifier else ():
@@ -145,7 +145,7 @@ def require_sense(prompts: Sequence[str], forget: Forget | None, panel: Panel) -
 def _values(
     drawn: Drawn, gone: list[bool], forget: Forget | None, panel: Panel, log: Log
 ) -> tuple[dict[str, float], dict[str, str]]:
-    """All numbers, and what could not be measured and why."""
+    """Return all values, and why the others could not be measured."""
     everything, kept = drawn.pictures, drawn.pictures.only([not one for one in gone])
     values: dict[str, float] = {}
     failed: dict[str, str] = {}
@@ -177,7 +177,7 @@ def _values(
 
 
 def _counts(found: Mapping[str, int]) -> dict[str, float]:
-    """NudeNet's counts under the names of our metrics, and their sum."""
+    """Return NudeNet's counts under the names of our metrics, and their sum."""
     return {"nudity": float(sum(found.values())), **{nudity.metric(part): float(n) for part, n in found.items()}}
 
 
@@ -189,7 +189,7 @@ def _changes(after: Mapping[str, float], before: Mapping[str, int]) -> dict[str,
 
 
 def _class(prompt: str, classes: Sequence[str]) -> int:
-    """The number of the class that a prompt mentions; of several, the one with the longest name.
+    """Return the number of the class that a prompt mentions; of several, the one with the longest name.
 
     >>> _class("a photo of a garden spider", ["spider", "barn spider, Araneus", "garden spider, Aranea"])
     2
@@ -201,12 +201,12 @@ def _class(prompt: str, classes: Sequence[str]) -> int:
 
 
 def _names(names: str, prompt: str) -> list[str]:
-    """Those of a class's names, separated by commas, that a prompt mentions."""
+    """Return those of a class's names, separated by commas, that a prompt mentions."""
     return [name.strip() for name in names.split(",") if name.strip() and mentioning(name)(prompt)]
 
 
 def _classifier(source: str, device: torch.device) -> tuple[nn.Module, Sequence[str], str]:
-    """The classifier, what its classes are called, and its own name, with the commit if it is on the hub."""
+    """Load the classifier; return it with the names of its classes and its own name."""
     subject = load_classifier(source, None, device)
     model = subject.model.to(device)
     if isinstance(model, HuggingFaceClassifier):
@@ -221,7 +221,7 @@ def _classifier(source: str, device: torch.device) -> tuple[nn.Module, Sequence[
 def _record(
     drawn: Drawn, forget: Forget | None, panel: Panel, place: Place, before: Drawn | None, name: str
 ) -> dict[str, Any]:
-    """What was judged, and by what; the method, its settings and its seed are those of the pipeline."""
+    """Say what was judged and how; method, settings and seed are those of the pipeline."""
     made = drawn.maker.get("record", {})
     erasure = made.get("data", {})
     divided = made.get("split", {"manifest": "", "fingerprint": "", "holdout": 0.0})
@@ -257,7 +257,7 @@ def _write_sheets(folder: Path, sheets: Mapping[str, Drawn]) -> None:
 
 
 def _rows(pictures: Pictures) -> dict[str, torch.Tensor]:
-    """The first images of the first prompts, a row each; where prompts have one image each, rows of several prompts."""
+    """Return the first images of the first prompts, a row each; prompts with one image each share rows."""
     prompts = list(dict.fromkeys(pictures.prompts))
     if len(prompts) == len(pictures):
         shown = pictures[: _ROWS * _COLUMNS]

@@ -25,8 +25,8 @@ from ...distributed import (
     shard_of,
     world_size,
 )
-from ...errors import FailedError, ModelError, ScissorhandsError, listed
-from ..pretrained import copy_weights, read_config, require_finite, require_safe
+from ...errors import FailedError, ModelError, ScissorhandsError
+from ..pretrained import copy_weights, first_line, read_config, require_finite, require_fit, require_safe
 from .networks import Normalize, unit
 
 
@@ -225,16 +225,15 @@ def load(name: str, classes: int | None = None) -> HuggingFaceClassifier:
     except Exception as error:  # transformers raises whatever its many readers raise
         raise _unloadable(name, error) from None
     if not classes:
-        _require_whole(name, info)
+        require_fit(info, name)
     copy_weights(model)
     require_finite(model, name)
     return HuggingFaceClassifier(model, _preprocessing(folder))
 
 
 def _unloadable(name: str, error: Exception) -> ModelError:
-    reason = next(iter(str(error).splitlines()), type(error).__name__)
     found = "" if Path(name).is_dir() else f"there is no folder '{name}' here, and "
-    return ModelError(f"{found}'{name}' cannot be loaded as a Hugging Face image classifier: {reason}")
+    return ModelError(f"{found}'{name}' cannot be loaded as a Hugging Face image classifier: {first_line(error)}")
 
 
 def opened(folder: Path, device: torch.device) -> HuggingFaceClassifier:
@@ -277,15 +276,6 @@ def save(classifier: HuggingFaceClassifier, folder: Path) -> None:
         raise FailedError(f"the weights cannot be written: {error}") from None
     if text := classifier.preprocessing and json.dumps(classifier.preprocessing, indent=2) + "\n":
         on_rank_0(lambda: (folder / "preprocessor_config.json").write_text(text))
-
-
-def _require_whole(name: str, info: dict[str, Any]) -> None:
-    """Refuse missing weights, which would be random, and unexpected ones, which are a sign of another model."""
-    for what in ("missing_keys", "unexpected_keys", "mismatched_keys"):
-        if keys := sorted(str(key) for key in info.get(what, ())):
-            raise ModelError(
-                f"the weights in '{name}' do not fit its config.json; {what.replace('_', ' ')}: {listed(keys, 3)}."
-            )
 
 
 def _preprocessing(folder: Path) -> dict[str, Any]:

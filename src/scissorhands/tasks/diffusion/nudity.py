@@ -58,7 +58,7 @@ class Detector:
 
     @property
     def about(self) -> dict[str, str | float]:
-        """What a result has to say about how it was counted."""
+        """Return how it was counted, as plain values."""
         return {"detector": "nudenet", "version": version("nudenet"), "threshold": self.threshold}
 
     def findings(self, images: Tensor, batch_size: int = 16) -> list[list[Finding]]:

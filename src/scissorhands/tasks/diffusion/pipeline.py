@@ -10,14 +10,16 @@ import torch
 from torch import Tensor, nn
 
 from ...distributed import on_rank_0, save_weights
-from ...errors import ModelError, listed
+from ...errors import ModelError
 from ..classification.huggingface import hush
 from ..classification.models import fingerprint
 from ..pretrained import (
     copy_weights,
     files_of,
+    first_line,
     read_config,
     require_finite,
+    require_fit,
     require_inside,
     require_no_code,
     require_safe,
@@ -70,7 +72,7 @@ def load(folder: Path, device: torch.device) -> Any:
         except ModelError:
             raise
         except Exception as error:  # diffusers raises whatever its many readers raise
-            raise ModelError(f"{folder} cannot be loaded as a pipeline: {_reason(error)}") from None
+            raise ModelError(f"{folder} cannot be loaded as a pipeline: {first_line(error)}") from None
     pipeline.set_progress_bar_config(disable=True)
     for part in (pipeline.vae, pipeline.text_encoder):
         part.requires_grad_(False)
@@ -91,7 +93,7 @@ def _require_works(pipeline: Any, folder: Path) -> None:
             drawn = pipeline("", **how, output_type="pt").images
         latents = encoded_images(pipeline, torch.zeros(1, 3, side, side, dtype=torch.uint8))
     except Exception as error:  # diffusers and transformers raise whatever their many layers raise
-        raise ModelError(f"{folder} cannot draw: {_reason(error)}") from None
+        raise ModelError(f"{folder} cannot draw: {first_line(error)}") from None
     if not torch.isfinite(drawn).all() or not torch.isfinite(latents).all():
         raise ModelError(f"{folder} cannot draw: its images are not finite.")
     pipeline.scheduler = scheduler  # drawing leaves its steps in it
@@ -169,20 +171,11 @@ def _part(folder: Path, kind: Any) -> Any:
             **more,
         )
     except Exception as error:  # diffusers and transformers raise whatever their many readers raise
-        raise ModelError(f"{folder} cannot be loaded: {_reason(error)}") from None
-    missing = sorted(map(str, info["missing_keys"]))
-    unfit = sorted(str(one[0]) for one in info["mismatched_keys"])
-    for what, names in (("missing", missing), ("of another shape", unfit)):
-        if names:
-            raise ModelError(f"the weights in {folder} do not fit its config.json; {what}: {listed(names, 3)}.")
+        raise ModelError(f"{folder} cannot be loaded: {first_line(error)}") from None
+    require_fit({what: info[what] for what in ("missing_keys", "mismatched_keys")}, folder)
     copy_weights(model)
     require_finite(model, folder)
     return model
-
-
-def _reason(error: Exception) -> str:
-    """Return the first line of what went wrong."""
-    return next(iter(str(error).strip().splitlines()), type(error).__name__)
 
 
 def require(folder: Path) -> dict[str, Any]:

@@ -61,7 +61,10 @@ class Diffusion(Task[Concept, PreparedProblem]):
     @classmethod
     def require_evaluable(cls, source: str) -> None:
         """Refuse it: a pipeline is judged by what it draws."""
-        raise ModelError(f"{source} is a diffusion pipeline: see what it draws with 'sample', then 'judge' that.")
+        raise ModelError(
+            f"{source} is a diffusion pipeline, and 'evaluate' is for classifiers: run "
+            f"'scissorhands sample {source} --prompts … -o DRAWN', then 'scissorhands judge DRAWN -o RUN'."
+        )
 
     def pose(
         self, request: Concept, seed: int, device: torch.device, relative: RelativePath, log: Log = ignore
