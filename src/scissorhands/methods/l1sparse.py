@@ -29,9 +29,9 @@ class L1Sparse(Method):
 
     paper: ClassVar[str] = "Jia et al., NeurIPS 2023"
 
-    gamma: float = setting(5e-5, non_negative, "weight of the l1 penalty in the first epoch; it falls linearly")
+    gamma: float = setting(1e-4, non_negative, "weight of the l1 penalty in the first epoch; it falls linearly")
     epochs: int = setting(10, count, "passes over the retained data")
-    lr: float = setting(0.1, positive, "learning rate")
+    lr: float = setting(0.01, positive, "learning rate")
     batch_size: int = setting(256, at_least_one, "records in a step")
     momentum: float = setting(0.9, below_one, "momentum of the gradient")
     weight_decay: float = setting(5e-4, non_negative, "pull of every weight towards zero")
