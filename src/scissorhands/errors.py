@@ -1,4 +1,4 @@
-"""One base class for everything a user can mend, and its few children."""
+"""The errors that a user can fix, under one base class."""
 
 import json
 from collections.abc import Iterable
@@ -7,7 +7,7 @@ from typing import Any
 
 
 class ScissorhandsError(Exception):
-    """A mistake that its message, one line, tells how to mend."""
+    """The base class of errors whose message says, in one line, how to fix them."""
 
     exit_code = 2
 
@@ -44,7 +44,7 @@ class WriteError(RunError):
 
 
 class StoppedError(ScissorhandsError):
-    """The user or the system stopped it, and it can go on."""
+    """The user or the system stopped the work before it was done."""
 
     def __init__(self, message: str, exit_code: int) -> None:
         super().__init__(message)
@@ -56,13 +56,13 @@ class StoppedError(ScissorhandsError):
 
 
 class LostError(ScissorhandsError):
-    """Another process of the job died or fell silent."""
+    """Another process of the job died or stopped responding."""
 
     exit_code = 1
 
 
 class FailedError(ScissorhandsError):
-    """Nothing was wrong with what was asked, and it failed all the same."""
+    """The request was valid, but it failed while it ran."""
 
     exit_code = 1
 

@@ -1,4 +1,4 @@
-"""Files: read with care, written by rename, and private where they hold what somebody may want forgotten."""
+"""Read files with limits, and write them atomically, by rename; private if they list records to forget."""
 
 import errno
 import json
@@ -121,7 +121,7 @@ def replacing(path: Path, *, private: bool = False) -> Iterator[Path]:
     A link, a device or a folder is not replaced. A private file is readable by its owner only.
     """
     if path.is_symlink() or (path.exists() and not path.is_file()):
-        raise WriteError(f"cannot write {path}: it is not a regular file, and only such a one is replaced.")
+        raise WriteError(f"cannot write {path}: it is not a regular file, so it is not replaced.")
     part = path.with_name(f".{path.name}.{secrets.token_hex(8)}")  # nobody can guess it and put a link there
     try:
         os.close(os.open(part, os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_WRONLY, 0o600 if private else 0o666))

@@ -197,11 +197,11 @@ def keeps_its_settings_in_toml(kind: type[Method], build: Build, problem: Proble
         kind.make({"no_such_setting": 1})
     except SettingError:
         return
-    raise AssertionError("it took a setting that it has not")
+    raise AssertionError("it accepted a setting that it does not have")
 
 
 def resumes_to_the_same_bits(kind: type[Method], build: Build, problem: Problem) -> None:
-    """Killed at any step and started again, it ends as if it had not been killed."""
+    """Check that a method that is killed at any step and resumed ends with the same bits."""
     count = 0
 
     def counting(event: Mapping[str, Any]) -> None:
@@ -255,7 +255,7 @@ CHECKS: dict[str, Check] = {
 
 
 def gives_the_same_with_many_processes(kind: type[Method], processes: int) -> None:
-    """Started by torchrun, it ends with the weights of one process, up to rounding."""
+    """Check that under torchrun it ends with the weights of one process, up to rounding."""
     name = f"{kind.__module__}:{kind.__qualname__}"
     alone = convnet().double()
     quick(kind).scrub(alone, small_problem(torch.float64))

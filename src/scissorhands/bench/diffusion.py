@@ -60,7 +60,7 @@ def attempts(methods: Mapping[str, Mapping[str, Any]], erasure: Mapping[str, Any
         settings = {key: value for key, value in values.items() if key != "erasure"}
         more = values.get("erasure", {})
         if not isinstance(more, Mapping):
-            raise SettingError(f"the erasure of '{name}' stands in a table: [{name}.erasure].")
+            raise SettingError(f"the erasure of '{name}' must be a table: [{name}.erasure].")
         own = Erasure.make({**erasure, **more})
         found += [Attempt(entry, own) for entry in entries(name, method(name, Diffusion, "the model"), settings)]
     return found

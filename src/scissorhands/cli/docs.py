@@ -1,4 +1,4 @@
-"""Pages that are made from the code's own lines, so that they cannot say something else.
+"""Generate pages of the docs from the code, so that the two cannot disagree.
 
 python -m scissorhands.cli.docs docs      # writes the pages into the folder
 """

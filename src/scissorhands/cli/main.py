@@ -31,7 +31,7 @@ _MISTAKES = (errno.ENOENT, errno.ENOTDIR, errno.EISDIR, errno.EACCES, errno.ELOO
 
 
 class _Group(click.Group):
-    """Answers a misspelt verb with the nearest one, and lists verbs in the order of use."""
+    """Suggests the nearest command for a misspelled one, and lists commands in the order of use."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         return list(self.commands)
@@ -70,13 +70,13 @@ def main() -> None:
 
 
 def _stop(*_: Any) -> None:
-    """Answer SIGTERM. torchrun sends one when another process died: an error on its way out is told all the same."""
+    """Handle SIGTERM. torchrun sends it when another process died; an error that is being raised is still reported."""
     if not (under_torchrun() and sys.exc_info()[1]):
         sys.exit(143)
 
 
 def _answer() -> None:
-    """Do what is asked. Whatever goes wrong is told in one line, with exit code 2 for a user's mistake."""
+    """Run the command. Report any error in one line, with exit code 2 for a user's mistake."""
     try:
         _require_text(sys.argv[1:])
         with process_group():
@@ -112,7 +112,7 @@ def _require_text(words: Sequence[str]) -> None:
 
 
 def _unexpected(error: Exception) -> str:
-    """Say what to do about an error that nobody foresaw."""
+    """Report an unexpected error, and say what to do about it."""
     said = next(iter(str(error).strip().splitlines()), "")
     if isinstance(error, MemoryError) or "can't allocate memory" in str(error) or "out of memory" in str(error).lower():
         return "there is not enough memory: try a smaller batch_size, smaller images or a smaller model."

@@ -11,7 +11,7 @@ from .show import progress, show_made
 
 
 def resumed(verb: str, folder: Path, factory: str | None, method: str | None, as_json: bool) -> None:
-    """Go on with a run; what it does was said when it was begun."""
+    """Resume a run with the arguments that it was started with."""
     work = runs.unfinished(folder)
     begun = runs.begun(work) if (work / runs.BEGUN).is_file() else {}
     free = {"resume", "factory", "as_json"} | ({"method"} if method == begun.get("method") else set())

@@ -63,7 +63,7 @@ class Forget:
         return _RULES[self.text.partition(":")[0]]
 
     def redacted(self, ids: Tensor, labels: Tensor) -> str:
-        """Return what may be shown to anybody: no name of a record, a person or a file. `ids` are what it stands for.
+        """Return the text without names of records, people or files; `ids` are the records that it chose.
 
         >>> Forget("where:name == 'Ada'").redacted(torch.tensor([4, 7]), torch.tensor([0, 1]))
         'where:#8485ebb0'

@@ -55,7 +55,7 @@ def decode(encoded: Mapping[str, Any], record: int, size: tuple[int, int] | None
 
 @contextmanager
 def refusing_bombs() -> Iterator[None]:
-    """Make an error of Pillow's warning about a huge image. Not for use in a thread: all share the filters."""
+    """Turn Pillow's warning about a huge image into an error. Not thread-safe: all threads share the filters."""
     with warnings.catch_warnings():
         warnings.simplefilter("error", Image.DecompressionBombWarning)
         yield

@@ -12,7 +12,7 @@ from .records import Columns, Fetched, Part, Records
 
 
 class Relabeled(Records):
-    """Someone else's records, with other labels."""
+    """Records with new labels in place of their own."""
 
     def __init__(self, records: Records, labels: Tensor, classes: tuple[str, ...] | None = None) -> None:
         self.records, self._labels = records, labels
@@ -40,7 +40,7 @@ def renumbered(records: Records, numbers: Sequence[int], classes: tuple[str, ...
 
 
 def random_labels(part: Part, seed: int, *purpose: str | int) -> Relabeled:
-    """Give each record of the part a random label, of all classes, the true one among them; others keep theirs.
+    """Give each record of the part a random label, from all classes, including the true one; others keep theirs.
 
     The labels depend on the seed and the purpose alone.
     """

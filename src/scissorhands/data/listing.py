@@ -1,4 +1,4 @@
-"""What lies in a data folder, without the litter that systems leave there; anything odd is refused."""
+"""List a data folder: skip files that the operating system created, and refuse anything unexpected."""
 
 import os
 from collections.abc import Callable, Iterable, Mapping
@@ -21,7 +21,7 @@ _LITTER = {".ds_store", "thumbs.db", "desktop.ini", ".directory", ".gitkeep", ".
 
 
 def entries(folder: str) -> tuple[list[str], list[str]]:
-    """List the folders and the files in a folder, without the litter that systems leave there."""
+    """List the folders and the files in a folder, without those that the operating system created."""
     try:
         with os.scandir(folder) as found:
             inside = sorted(found, key=lambda entry: entry.name)
@@ -40,7 +40,7 @@ def entries(folder: str) -> tuple[list[str], list[str]]:
 
 
 def _is_litter(entry: os.DirEntry[str]) -> bool:
-    """Return whether a system left it there; refuse a folder of that name with images in it, which may be a class."""
+    """Return whether the operating system created it; refuse such a folder with images in it: it may be a class."""
     if entry.name.lower() not in _LITTER and not entry.name.startswith("._"):
         return False
     for folder, _, names in os.walk(entry.path):

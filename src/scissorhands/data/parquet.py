@@ -61,7 +61,7 @@ def _parquet(paths: list[str], first: str, memory: float) -> Any:
         home = os.path.dirname(paths[0])
         raise DataError(f"the folder {home} cannot be read as a data set: {reason(error)}.") from None
     if len(table) != rows:
-        raise DataError(f"{os.path.dirname(paths[0])} promises {rows} records and holds {len(table)}.")
+        raise DataError(f"{os.path.dirname(paths[0])} should have {rows} records, but has {len(table)}.")
     return dataset(table, features)
 
 

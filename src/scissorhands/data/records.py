@@ -22,7 +22,7 @@ Columns = Mapping[str, Callable[[], Array]]
 
 
 class Records(ABC):
-    """Labelled inputs. `classes` names the labels, and is empty where nobody named them.
+    """Labeled inputs. `classes` names the labels, and is empty where nobody named them.
 
     `fingerprint` is a hash of the content, and is empty where the content is the user's own object. `drawn_from` names
     the table of which the records are a random draw: two draws of one table are alike. It is empty where nobody knows.
@@ -39,7 +39,7 @@ class Records(ABC):
 
     @abstractmethod
     def fetch(self, ids: Tensor) -> Fetched:
-        """The inputs and labels of these records."""
+        """Return the inputs and labels of these records."""
 
     @property
     def columns(self) -> Columns:
@@ -47,7 +47,7 @@ class Records(ABC):
         return {"label": self.labels.numpy}
 
     def wrong_labels(self, ids: Tensor, draw: torch.Generator) -> Tensor:
-        """A random label for each of these records, of all classes, the true one among them."""
+        """Draw a random label for each of these records, from all classes, including the true one."""
         classes = len(self.classes) or int(self.labels.max()) + 1
         return torch.randint(classes, (len(ids),), generator=draw)
 
@@ -180,7 +180,7 @@ def _kind(value: Any) -> str:
 
 
 def as_records(data: "Records | Dataset[Any]") -> Records:
-    """Records as they are, and a user's Dataset wrapped."""
+    """Return records unchanged, and wrap a user's Dataset."""
     return data if isinstance(data, Records) else Foreign(data)
 
 
@@ -206,15 +206,15 @@ class Part:
         return hashlib.sha256(content.encode() + self.ids.numpy().tobytes()).hexdigest() if content else ""
 
     def batches(self, size: int) -> Iterator[Batch]:
-        """One pass, in the order of the ids; of many processes each gets its share of every batch."""
+        """Yield the batches of one pass, in the order of the ids; each process gets its share of every batch."""
         return (fetch_share(self.records.fetch, ids) for ids in self.ids.split(size))
 
 
 def one_table(records: Records, other: Records) -> bool:
-    """Whether both are known to be random draws of one table."""
+    """Return whether both are known to be random draws of one table."""
     return records is other or (records.drawn_from != "" and records.drawn_from == other.drawn_from)
 
 
 def same(part: Part, other: Part) -> bool:
-    """Whether two parts are the same records in the same order."""
+    """Return whether two parts are the same records in the same order."""
     return part.records is other.records and torch.equal(part.ids, other.ids)

@@ -34,7 +34,7 @@ _side = Rule(f"a whole number from 0 to {LARGEST}", lambda x: 0 <= x <= LARGEST)
 
 @dataclass(frozen=True)
 class Known:
-    """A data set with a short name. Without a hub name it is to be had as a folder only."""
+    """A data set with a short name. Without a hub name it must be given as a folder."""
 
     hub: str = ""
     configuration: str | None = None

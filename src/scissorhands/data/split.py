@@ -19,9 +19,9 @@ from .records import Augment, Joined, Part, Records, as_records, one_table
 
 @dataclass(frozen=True)
 class Split:
-    """Forget and retain are what the model was trained on; calibration, audit and test are what it was not.
+    """The parts of the data: the model was trained on forget and retain, and not on calibration, audit and test.
 
-    Methods may look at `calibration`; at `audit` and `test` only scores and verdicts do.
+    Methods may look at `calibration`. Only scores and verdicts look at `audit` and `test`.
 
     `others` are what forgotten records are compared with: records that were never trained on, of the same classes.
     `kind` says how alike they are: both `drawn` at random from one table; drawn, but from the training data and the
@@ -62,7 +62,7 @@ def split(
     `unseen` are records that the model was never trained on: the ids in `train` that training held out or, for a
     model that was trained on all of it, a share of the test data, which is then no longer scored as test. One half of
     them is for calibration, the other for audits: which is which depends on the data alone, so that no later split
-    mixes them. Where a class is forgotten whole, its records leave both and the test data: a retrained model has no
+    mixes them. If a whole class is forgotten, its records leave both and the test data: a retrained model has no
     such class. `before` are ids that the model was made to forget earlier: they are neither retained nor forgotten
     again.
     """

@@ -79,7 +79,7 @@ def discard_shadows() -> None:
 
 @dataclass(frozen=True)
 class Pace:
-    """How fast the model is here: seconds for a step of training, and for a record that only passes through."""
+    """How fast the model is on this machine: seconds per training step, and per record of a forward pass."""
 
     step: float
     record: float

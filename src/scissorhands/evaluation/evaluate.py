@@ -102,10 +102,10 @@ def evaluate(
     original: nn.Module | None = None,
     log: Log = ignore,
 ) -> Scores:
-    """Score the model on every part of the split and, where there is a reference, its distance to that.
+    """Score the model on every part of the split, and its distance to a reference if one is given.
 
-    A level above `quick` trains: `training` says how models of this kind are, `method` what made this one forget, and
-    `original` is the model as it was before.
+    A level above `quick` trains other models for comparison. `training` says how such a model is trained, `method` is
+    the method that made this one forget, and `original` is the model before that.
     """
     require_fit(model, split.test.records)
     known = predict(original, split.forget) if original else None

@@ -128,7 +128,7 @@ def _there(place: Path | None) -> bool:
 
 
 def _make_room(place: Path | None) -> None:
-    """Make the folder, so that it is known before the work whether there can be one."""
+    """Create the folder before training, so that a failure shows early."""
     if place:
         try:
             files.private_folder(place.parent)

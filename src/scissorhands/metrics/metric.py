@@ -11,10 +11,10 @@ LIKE_RETRAINED = "as retrained"
 
 @dataclass(frozen=True)
 class Metric:
-    """A row of the table: how a number is called, shown, read, and computed from which evidence.
+    """A row of the table: the name of a number, how to read and show it, and how to compute it from evidence.
 
     `best` is what a good value is. A row without `compute` is a number that comes from elsewhere, such as time. The
-    level `drawn` is of numbers about what a pipeline draws.
+    level `drawn` is for numbers about the images that a pipeline draws.
     """
 
     title: str

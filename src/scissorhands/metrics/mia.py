@@ -43,7 +43,7 @@ def entropy(logits: Tensor, labels: Tensor) -> Tensor:
 def modified_entropy(logits: Tensor, labels: Tensor) -> Tensor:
     """Return Song and Mittal's modified entropy: −(1 − p_y) log p_y − Σ_{i≠y} p_i log(1 − p_i).
 
-    Being sure of the truth gives 0, being sure of something else much, being at a loss between two −log ½:
+    It is 0 for a confident right answer, large for a confident wrong one, and −log ½ for a tie between two:
 
     >>> modified_entropy(torch.tensor([[1e3, 0.0], [0.0, 0.0], [0.0, 1e3]]), torch.tensor([0, 0, 0]))
     tensor([  0.0000,   0.6931, 138.1551])

@@ -1,4 +1,4 @@
-"""How far forgotten records can be told from records that were never trained on. Nothing to tell: one half."""
+"""How well a score separates forgotten records from records never trained on. An AUC of one half: not at all."""
 
 import torch
 from torch import Tensor

@@ -1,4 +1,4 @@
-"""A verdict that needs no retrained model: records that no model saw, and one or more models that never saw the others.
+"""Judge a model without a retrained one, from records that no model saw and from reference models.
 
 A model that has forgotten treats forgotten records as it treats records that it never saw. Where both were drawn from
 one population that can be tested whatever the model is. A reference model says how hard each record is, how much of the

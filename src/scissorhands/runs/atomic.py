@@ -1,4 +1,4 @@
-"""Write a run folder so that it is whole or absent: beside its place first, then renamed into it."""
+"""Write a run folder atomically: under a hidden name first, then renamed into place."""
 
 import os
 import shutil
@@ -53,7 +53,7 @@ def writing(folder: Path, overwrite: bool, resume: bool = False, replaces: tuple
 
 
 def finish(folder: Path) -> bool:
-    """Rename a run into place that was killed when only that was left to do; return whether there was one."""
+    """Rename a run that was killed just before its final rename; return whether there was one."""
     work = unfinished(folder)
     if not (work / SCORES).is_file() or (work / BEGUN).exists():
         return False
@@ -63,9 +63,9 @@ def finish(folder: Path) -> bool:
 
 
 def _swap(work: Path, folder: Path) -> None:
-    """Rename the work into its place, without its checkpoints; remove what stood there after that.
+    """Rename the new folder into place, without its checkpoints; then remove the folder that it replaces.
 
-    Whenever it is killed, what is left can go on: from a checkpoint, from the beginning, or by `finish`.
+    If it is killed at any point, the run can still be resumed: from a checkpoint, from the start, or by `finish`.
     """
     spent, old = work / ".spent", work.with_name(f"{work.name}.old")
     if (work / CHECKPOINTS).exists():
@@ -94,7 +94,7 @@ def _exit_code(error: BaseException) -> int:
 
 
 def _may_go_on(error: BaseException) -> bool:
-    """Return whether the error may not happen again: anything but a mistake in what was asked."""
+    """Return whether a retry may succeed: after any error but a user's mistake."""
     return isinstance(error, LostError | StoppedError) or not isinstance(error, ScissorhandsError)
 
 
@@ -143,7 +143,7 @@ def _require_replaceable(folder: Path, overwrite: bool, replaces: tuple[str, ...
 
 
 def _foreign(folder: Path) -> list[str]:
-    """List what no run of ours wrote into a folder; all of it, if it is not a run."""
+    """List the files in a folder that no run wrote; all of them, if it is not a run."""
     try:
         require_record(read_toml(folder / "run.toml"), folder / "run.toml")
         known = {*read_scores(folder)["files"]} if (folder / SCORES).exists() else set()
@@ -155,7 +155,7 @@ def _foreign(folder: Path) -> list[str]:
 
 
 def _foreign_among_runs(folder: Path) -> list[str]:
-    """List what nobody of us wrote into a folder of runs, below its first level."""
+    """List the files below the first level of a folder of runs that no run wrote."""
     found: list[str] = []
     for path in sorted(folder.iterdir()):
         if not path.is_dir() or path.is_symlink() or path.name.startswith("."):

@@ -37,7 +37,7 @@ def _require_same_reference(run: Run) -> None:
 
 
 def _require_same_damage(run: Run) -> None:
-    """Refuse a scrubbed run that does not tell of the damage that follows from its numbers, or of another."""
+    """Refuse a scrubbed run whose recorded damage is not the one that follows from its scores."""
     if run.record["verb"] != "scrub":
         return
     suffix = "_before"

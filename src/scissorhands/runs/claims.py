@@ -22,10 +22,10 @@ BENCH = (ABOUT, TABLE, PAGE, *CURVES, GRADCAM, GRID, *BODY_PARTS, "seed-*", "ori
 
 @contextmanager
 def claiming(folder: Path, about: Mapping[str, Any]) -> Iterator[None]:
-    """Note by which recipe a folder is made; refuse the folder of another, whose table would be replaced.
+    """Record which recipe writes a folder; refuse the folder of another recipe, whose table would be replaced.
 
-    What stands under `made` must stay as it is, and so must a method with its settings; `runs` may be added. If the
-    block fails before anything else was written, nothing is left.
+    Values under `made` must not change, nor the settings of a method; `runs` may be added. If the block fails before
+    anything else was written, nothing is left.
     """
     missing = on_rank_0(lambda: [path for path in (folder, *folder.parents) if not path.exists()])
     on_rank_0(lambda: _claim(folder, json.loads(json.dumps(about))))
@@ -38,7 +38,7 @@ def claiming(folder: Path, about: Mapping[str, Any]) -> Iterator[None]:
 
 
 def _withdraw(folder: Path, made: list[Path]) -> None:
-    """Remove a note that nothing came of, and the folders that were made for it."""
+    """Remove the note of a recipe that wrote nothing else, and the folders that were made for it."""
     with suppress(OSError):
         if os.listdir(folder) == [ABOUT]:
             (folder / ABOUT).unlink()

@@ -15,7 +15,7 @@ from ..files import require_regular
 class Journal:
     """A log that also keeps every event as a line of log.jsonl.
 
-    Of a run that goes on, the lines up to `position` are there already, and are not written again.
+    When a run is resumed, the lines up to `position` are in the file already, and are not written again.
     """
 
     def __init__(self, path: Path, log: Log, known: int) -> None:

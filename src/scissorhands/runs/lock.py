@@ -13,7 +13,7 @@ from ..errors import RunError
 
 @contextmanager
 def locked(folder: Path) -> Iterator[None]:
-    """Keep others from adding to a run inside the block: of two results one would be lost."""
+    """Keep other processes from writing to a run inside the block, since one of two results would be lost."""
     held = on_rank_0(lambda: lock(folder, f"{folder} is being evaluated by another process."))
     try:
         yield
@@ -23,7 +23,7 @@ def locked(folder: Path) -> Iterator[None]:
 
 
 def lock(folder: Path, otherwise: str) -> int:
-    """Lock a folder where its file system knows locks, and return the descriptor whose closing releases it."""
+    """Lock a folder if its file system supports locks; return the file descriptor. Closing that releases the lock."""
     # A lock on the folder itself: the file that FileLock needs would stay in the run, and a run may be read-only.
     descriptor, free = os.open(folder, os.O_RDONLY), True
     with suppress(OSError):  # a file system without locks

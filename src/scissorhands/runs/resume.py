@@ -18,9 +18,9 @@ from .train import train
 
 
 def resume(verb: str, folder: Path, factory: str | None = None, method: str | None = None, log: Log = ignore) -> Run:
-    """Go on with a run that was begun and not finished, to the end that it would have had.
+    """Resume an unfinished run; the result is the same as that of a run that was not interrupted.
 
-    Somebody's code that it needs runs only if it is named, as `factory` or as `method`.
+    If the run needs the user's own code, that runs only if it is named as `factory` or as `method`.
     """
     folder = folder.absolute()
     if on_rank_0(lambda: runs.finish(folder)):

@@ -1,4 +1,4 @@
-"""The seal of a run: hashes of what it was written with, so that a change is noticed by whoever reads it.
+"""The seal of a run: hashes of its files, so that a later change is detected when the run is read.
 
 A seal is no signature. It tells of accidents and of careless edits; who edits a run and computes its hashes anew is
 found out only where something can be recomputed: the manifest from the data, accuracies from the outputs.
@@ -86,7 +86,7 @@ def require_record(record: Mapping[str, Any], path: Path) -> None:
     _require(record, _RECORD, path)
     for name, value in record["method"].items():
         if isinstance(value, dict | list) and name != "name":
-            raise ReadError(f"{path} cannot be read: 'method.{name}' is no plain value.")
+            raise ReadError(f"{path} cannot be read: 'method.{name}' is not a plain value.")
 
 
 def read_scores(folder: Path) -> dict[str, Any]:
@@ -101,7 +101,7 @@ def read_scores(folder: Path) -> dict[str, Any]:
             if not isinstance(value, inner) or isinstance(value, bool):
                 raise ReadError(f"{path} cannot be read: '{kind}.{name}' is {value!r}.")
     if stored["seal"] != _seal(stored):
-        raise RunError(f"{path} was changed after it was written, so it is not believed. Make the run again.")
+        raise RunError(f"{path} was changed after it was written, so it is not trusted. Make the run again.")
     return stored
 
 

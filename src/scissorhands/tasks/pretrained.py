@@ -1,4 +1,4 @@
-"""Folders that `from_pretrained` reads, checked before anything is loaded: a stranger may have sent them."""
+"""Check folders for `from_pretrained` before anything is loaded: they may come from an untrusted source."""
 
 import os
 import re
@@ -31,7 +31,7 @@ _MISFITS = {"missing_keys": "missing", "unexpected_keys": "unexpected", "mismatc
 
 @contextmanager
 def _about_a_model() -> Iterator[None]:
-    """Tell what cannot be read as what is wrong with the model."""
+    """Turn an error in reading a file into a ModelError."""
     try:
         yield
     except ReadError as error:

@@ -70,7 +70,7 @@ class Judging(Settings):
 
 @dataclass(frozen=True)
 class Panel:
-    """Those who judge images; who is not there is not asked.
+    """The models that judge images; a measure whose model is missing is left out.
 
     `classes` are the names of what the classifier knows, and `known_as` is what it is itself called in a result; `real`
     is a folder of images that good ones are like. With `flagged`, copies of what the detector found are kept.

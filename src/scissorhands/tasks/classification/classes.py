@@ -12,10 +12,10 @@ _UNNAMED = re.compile(r"(?:label[_ -]?)?\d+", re.IGNORECASE)  # what data and mo
 
 
 def numbers(data: Sequence[str], model: Sequence[str], given: str = "") -> list[int] | None:
-    """Return the model's number of each class of the data; none where the numbers are the same.
+    """Return the model's number for each class of the data; None if the numbers are the same.
 
-    Where one side has no names, and the model does not know those of the data, classes are taken by their position.
-    `given` says it otherwise: `position`, or the model's class for each of the data's, as in `lorry=truck`.
+    If one side has no class names, and the model does not know those of the data, classes are matched by position.
+    `given` overrides this: `position`, or pairs of a class of the data and one of the model, as in `lorry=truck`.
 
     >>> numbers(["airplane", "frog", "ship"], ["ship", "frog", "airplane"])
     [2, 1, 0]

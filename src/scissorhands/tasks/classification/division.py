@@ -33,7 +33,7 @@ def matched(data: Data, blueprint: Blueprint, labels: str, forget: Forget | None
 
 
 def divided_as_in(run: SourceRun, data: Data) -> Split:
-    """Divide the data as the run did; refuse other data, and a run that does not say the truth."""
+    """Divide the data as the run did; refuse other data, and a run whose record does not match its data."""
     known = run.record["split"]
     if known["fingerprint"] != data.train.fingerprint:
         raise DataError(f"{run.record['data']['name']} is not the data of {run.folder}: its content differs.")

@@ -173,7 +173,7 @@ class Classification(Task[Request, Division]):
         return {"training": self.run.record.get("training", {}), "training_seed": seed}
 
     def _first(self) -> str:
-        """Return what the model was before anything was done to it here."""
+        """Return where the model came from originally."""
         return str(self.run.record["model"]["origin"]) if self.run else self.blueprint.name
 
 

@@ -103,7 +103,7 @@ class Denoising:
             return noise
         if kind == "v_prediction":
             return self._mixed(noise, -latents, times)
-        raise SettingError(f"the scheduler predicts '{kind}', and known are epsilon and v_prediction.")
+        raise SettingError(f"the scheduler predicts '{kind}', but only epsilon and v_prediction are supported.")
 
 
 class Latents(Stored):

@@ -1,4 +1,4 @@
-"""What a pipeline draws, measured: is the concept still recognized, are images still good, do they fit their prompts.
+"""Measure what a pipeline draws: is the concept still recognized, are images still good, do they fit their prompts.
 
 Images are batch × channels × height × width, as bytes or as floats from 0 to 1. What a number was measured with has a
 name, which belongs into the result beside it.
@@ -91,7 +91,7 @@ def _like(module: nn.Module) -> Tensor:
 
 @dataclass(frozen=True)
 class Features:
-    """A network that makes a vector of an image, and how it wants its images.
+    """A network that turns an image into a feature vector, and the input that it expects.
 
     They are resized to `size` × `size` pixels, where it is not 0, by bilinear interpolation with antialiasing. The
     bytes 0 and 255 become `low` and `high`.
@@ -165,7 +165,7 @@ def _named(name: str, files: Iterable[Path]) -> str:
 
 
 class _Given(nn.Module):
-    """Features that are there already, in the form that torchmetrics asks for."""
+    """Precomputed features, in the form that torchmetrics expects."""
 
     def __init__(self, width: int) -> None:
         super().__init__()

@@ -1,6 +1,6 @@
 """What NudeNet finds in images: exposed parts of the body, counted, before and after a concept was erased.
 
-NudeNet's metadata says MIT, the licence file in its wheel AGPL-3. It is an extra of its own, imported when a detector
+NudeNet's metadata says MIT, the license file in its wheel AGPL-3. It is an extra of its own, imported when a detector
 is made, and nothing of it is copied here.
 """
 
@@ -113,7 +113,7 @@ def found(folder: Path, pictures: Pictures, detector: Detector, log: Log = ignor
 
 
 def looked_at(folder: Path, pictures: Pictures, detector: Detector, log: Log = ignore) -> list[list[Finding]]:
-    """Return what is found in each image of a folder; it is written down there, and not looked for again."""
+    """Return what is found in each image of a folder; results are cached there."""
     path, about = folder / SEEN, json.dumps(detector.about)
     lines = on_rank_0(lambda: read_text(path).splitlines() if path.exists() else [])
     complete = list(filter(None, map(_parsed, lines[1:]))) if lines[:1] == [about] else []

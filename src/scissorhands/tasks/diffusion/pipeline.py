@@ -82,7 +82,7 @@ def load(folder: Path, device: torch.device) -> Any:
 
 
 def _require_works(pipeline: Any, folder: Path) -> None:
-    """Draw and encode a very small image, so that settings that make no sense show before the work."""
+    """Draw and encode a very small image, so that invalid settings fail early."""
     if type(pipeline.unet.config.sample_size) is not int or pipeline.unet.config.sample_size < 1:
         raise ModelError(f"{folder} cannot draw: its U-Net has a sample_size of {pipeline.unet.config.sample_size!r}.")
     scheduler, side = copy.deepcopy(pipeline.scheduler), 8 * int(pipeline.vae_scale_factor)

@@ -60,7 +60,7 @@ class Diffusion(Task[Concept, PreparedProblem]):
 
     @classmethod
     def require_evaluable(cls, source: str) -> None:
-        """Refuse it: a pipeline is judged by what it draws."""
+        """Refuse a pipeline, which is judged by the images that it draws."""
         raise ModelError(
             f"{source} is a diffusion pipeline, and 'evaluate' is for classifiers: run "
             f"'scissorhands sample {source} --prompts … -o DRAWN', then 'scissorhands judge DRAWN -o RUN'."
@@ -119,5 +119,5 @@ class Diffusion(Task[Concept, PreparedProblem]):
             return []
         forgotten = Part(images, torch.tensor(self.run.ids("forget"), dtype=torch.int64))
         if forgotten.fingerprint[:16] != known["manifest"]:
-            raise RunError(f"{self.source} does not say the truth about what it forgot: its forget.txt has changed.")
+            raise RunError(f"{self.source} does not list what it forgot: its forget.txt was changed.")
         return sorted(self.run.ids("forget") + self.run.ids("before"))
