@@ -497,7 +497,7 @@ def by_reference(evidence: dict[str, Any]) -> dict[str, float]:
     ulira = (likelihoods[:60], likelihoods[60:])
     return {
         **{f"{part}_accuracy": share_right(evidence[part]) for part in ("forget", "retain", "test")},
-        "unseen_accuracy": share_right(evidence["audit"]),
+        "audit_accuracy": share_right(evidence["audit"]),
         "mia": attack(own),
         "mia_correctness": attack(lambda p, labels: p.argmax(1) == labels),
         "mia_entropy": attack(lambda p, labels: scipy_entropy(p, axis=1)),

@@ -174,7 +174,7 @@ def by_class(tmp_path_factory: pytest.TempPathFactory) -> Examined:
 def test_a_model_that_only_hides_a_class_passes_every_test_of_its_answers(by_class: Examined) -> None:
     hiding, expected = by_class.scores["hidden"], by_class.scores["retrained"]
     assert hiding["forget_accuracy"] == expected["forget_accuracy"] == 0
-    for name in ("retain_accuracy", "unseen_accuracy", "test_accuracy"):
+    for name in ("retain_accuracy", "audit_accuracy", "test_accuracy"):
         assert abs(hiding[name] - expected[name]) < 5
     assert by_class.scores["original"]["forget_accuracy"] > 85
 
@@ -200,6 +200,6 @@ def test_a_collapsed_model_is_called_damaged(by_class: Examined) -> None:
     scores = by_class.scores["collapsed"]
     assert scores["forget_accuracy"] == 0
     assert scores["auc"] == 0.5  # by which alone it would look perfect
-    assert scores["unseen_accuracy"] < 20
+    assert scores["audit_accuracy"] < 20
     assert by_class.call("collapsed") == DAMAGED
     assert by_class.reason("collapsed").startswith("it lost what it should have kept.")

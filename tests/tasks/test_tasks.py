@@ -10,8 +10,11 @@ from helpers import tinysd
 from helpers.commands import cli, done
 from scissorhands import tasks
 from scissorhands.data.forget import Forget
+from scissorhands.data.split import Split
 from scissorhands.errors import ModelError, SettingError
+from scissorhands.evaluation.evaluate import Scores
 from scissorhands.methods import METHODS, Method
+from scissorhands.metrics import METRICS
 from scissorhands.runs.place import Place
 from scissorhands.runs.scrub import scrub
 from scissorhands.tasks.classification.request import Request
@@ -92,3 +95,16 @@ def test_a_request_for_another_kind_of_model_is_refused(tmp_path: Path) -> None:
     with pytest.raises(ModelError, match="is not a classifier, or is not there"):
         scrub(pipeline, Request(Forget("class:3")), "finetune", {}, place)
     assert not (tmp_path / "out").exists()
+
+
+@pytest.mark.parametrize("part", METHODS["scissorhands"].judged_on)
+def test_damage_is_seen_on_every_part_of_a_split_that_a_method_is_judged_on(part: str) -> None:
+    assert part in {f.name for f in dataclasses.fields(Split)}
+    name = f"{part}_accuracy"
+    assert part == "calibration" or name in METRICS  # methods look at calibration; commands score the rest
+    fell = Scores({name: 40.0}, {part: 500})
+    task = object.__new__(Classification)
+    said = task.damage(METHODS["scissorhands"], {name: 98.0}, fell)
+    assert said.endswith("data fell from 98.0 to 40.0 %")
+    few = Scores({name: 40.0}, {part: 5})
+    assert bool(task.damage(METHODS["scissorhands"], {name: 98.0}, few)) == (part == "retain")

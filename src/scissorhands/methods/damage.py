@@ -19,12 +19,12 @@ from .outputs import logits_of
 
 FELL = 5.0  # points of accuracy that a model may lose
 GREW = 2.0  # times that its loss may grow
-FEW = 100  # unseen or test records, of which less tell nothing
+FEW = 100  # calibration, audit or test records, of which less tell nothing
 _GUESS = 0.2  # of the way from a guess to being always right: below that, a model knows next to nothing
 _LOOKED_AT = 2048  # records of a kind that are looked at where nobody asked for scores
 _BATCH = 32  # records at a time, where the loss is measured
 
-_NAMES = {"retain": "retained", "unseen": "unseen", "test": "test"}
+_NAMES = {"retain": "retained", "calibration": "calibration", "audit": "audit", "test": "test"}
 
 
 class DamageWarning(UserWarning):
@@ -56,6 +56,16 @@ def damage(before: Mapping[str, float], after: Mapping[str, float], strictness: 
         if was is not None and now is not None and now > (1 + (GREW - 1) / strictness) * was:
             found.append(f"the loss on the {name} data grew from {was:.4f} to {now:.4f}")
     return "; ".join(found)
+
+
+def judged(known: Mapping[str, float], counts: Mapping[str, int], judged_on: tuple[str, ...]) -> dict[str, float]:
+    """Keep the accuracies and losses on data that a method is judged on, where there is enough of it.
+
+    >>> judged({"retain_accuracy": 97.2, "audit_accuracy": 90.0}, {"retain": 50, "audit": 50}, ("retain", "audit"))
+    {'retain_accuracy': 97.2}
+    """
+    parts = {name for name in judged_on if name == "retain" or counts.get(name, 0) >= FEW}
+    return {name: value for name, value in known.items() if name.rpartition("_")[0] in parts}
 
 
 def advice(lost: str) -> str:
@@ -103,7 +113,7 @@ def warns_of_damage(scrub: Callable[..., None]) -> Callable[..., None]:
 def utility(model: nn.Module, problem: Problem, judged_on: tuple[str, ...] = ("retain",)) -> dict[str, Any]:
     """Measure accuracy, or else the loss, on a sample of the data that the model should keep."""
     found: dict[str, Any] = {}
-    parts = {"retain": problem.retain, "unseen": problem.calibration}
+    parts = {"retain": problem.retain, "calibration": problem.calibration}
     for name, part in parts.items():
         if name not in judged_on or part is None or (name != "retain" and len(part) < FEW) or not len(part):
             continue

@@ -21,7 +21,8 @@ class Method(Settings, ABC):
     paper: ClassVar[str] = ""
     needs: ClassVar[str] = ""  # what it takes besides records to forget and to retain
     copies: ClassVar[int] = 3  # the most memory it takes besides the model itself, in sizes of the model
-    judged_on: ClassVar[tuple[str, ...]] = ("retain", "unseen", "test")  # data on which the model must not get worse
+    # Data on which the model must not get worse; a method itself sees neither audit nor test.
+    judged_on: ClassVar[tuple[str, ...]] = ("retain", "calibration", "audit", "test")
 
     def __init_subclass__(cls, **more: Any) -> None:
         super().__init_subclass__(**more)

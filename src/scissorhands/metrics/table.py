@@ -33,8 +33,8 @@ _ACCURACIES: dict[str, Metric] = {
         ("retain",),
         _accuracy_on("retain"),
     ),
-    "unseen_accuracy": Metric(
-        "Acc unseen",
+    "audit_accuracy": Metric(
+        "Acc audit",
         "higher",
         "accuracy on records that neither training nor the method saw, without classes that are forgotten whole",
         "about what the original has",

@@ -6,7 +6,7 @@ from pathlib import Path
 from ..errors import ReadError, RunError, ScissorhandsError
 from ..evaluation.evaluate import judge, measure
 from ..methods import METHODS
-from ..methods.damage import FEW, damage
+from ..methods.damage import damage, judged
 from ..metrics import METRICS, Evidence, Outputs
 from .reader import own_reference, read, read_evidence, reference_unchanged, with_reference
 from .result import Run
@@ -43,10 +43,7 @@ def _require_same_damage(run: Run) -> None:
     suffix = "_before"
     before = {name.removesuffix(suffix): x for name, x in run.record.items() if name.endswith(suffix)}
     judged_on = METHODS[run.method].judged_on if run.method in METHODS else ("retain",)
-    counts = run.result.scores.counts
-    parts = [name for name in judged_on if name == "retain" or counts.get(name, 0) >= FEW]
-    told = {f"{name}_{kind}" for name in parts for kind in ("accuracy", "error")}
-    found = damage({name: x for name, x in before.items() if name in told}, run.result.scores.values)
+    found = damage(judged(before, run.result.scores.counts, judged_on), run.result.scores.values)
     # Of somebody's own method only this is known: it must not make the retained data worse.
     holds = found == run.damage if run.method in METHODS else run.damage.startswith(found)
     if not holds:

@@ -17,7 +17,7 @@ from ...evaluation.context import Context
 from ...evaluation.evaluate import Scores, examine, outputs
 from ...evaluation.predict import require_fit
 from ...methods import METHODS, Method, Retrain
-from ...methods.damage import FEW, damage, guesses
+from ...methods.damage import damage, guesses, judged
 from ...metrics import Evidence, accuracy
 from ..task import PreparedProblem, Read, RelativePath, SourceRun, Task
 from . import models
@@ -126,9 +126,7 @@ class Classification(Task[Request, Division]):
 
     def damage(self, method: type[Method], before: Mapping[str, float], scores: Scores) -> str:
         """Say what was lost on the data that the method is judged on, where there is enough of it."""
-        parts = [name for name in method.judged_on if name == "retain" or scores.counts.get(name, 0) >= FEW]
-        told = {f"{name}_accuracy" for name in parts}
-        return damage({name: value for name, value in before.items() if name in told}, scores.values)
+        return damage(judged(before, scores.counts, method.judged_on), scores.values)
 
     def save(self, posed: Division, folder: Path) -> None:
         models.save(posed.model, self.blueprint, folder / "model")
