@@ -231,6 +231,7 @@ MISTAKES = {
     ),
     "a reference that was trained only": ("evaluate three --against run", "was not scrubbed or retrained"),
     "a reference that forgot nothing": ("evaluate run --against run", "was not scrubbed or retrained"),
+    "a reference that is the run itself": ("evaluate three --against ./three", "cannot be its own reference"),
     "a reference that is not there": ("evaluate three --against absent", "no run folder 'absent'"),
     "a model to score without a place": ("evaluate run --forget class:3", "needs a place for the scores"),
     "a place for scores that are there": ("evaluate run -o out", "--output goes with --forget"),

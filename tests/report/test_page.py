@@ -120,6 +120,16 @@ def test_a_report_replaces_no_link_and_no_pipe(benched: Path) -> None:
     assert Path("pipe.html").is_fifo()
 
 
+def test_a_report_replaces_its_own_page_and_no_other(benched: Path) -> None:
+    Path("report.html").write_text("<h1>My thesis</h1>")
+    refused(f"report {benched}", "it exists, and is no page of ours")
+    assert Path("report.html").read_text() == "<h1>My thesis</h1>"
+    Path("report.html").unlink()
+    for title in ("one", "two"):
+        done(f"report {benched} --title {title}")
+    assert "<title>two</title>" in Path("report.html").read_text()
+
+
 # What it shows of records
 
 

@@ -252,6 +252,15 @@ def test_a_run_is_looked_at_beside_a_retrained_one(world: Path) -> None:
     assert both.scores.verdict == compared.scores.verdict
 
 
+def test_a_reference_that_was_replaced_is_told_and_judges_no_more(world: Path) -> None:
+    done("evaluate three --against retrained")
+    done("scrub trained --forget class:8 --method retrain --overwrite -o retrained")
+    note = "three was compared with a reference that has changed since; compare again: "
+    for command in ("evaluate three", "evaluate three --json", f"evaluate three {STANDARD}"):
+        assert f"warning: {note}scissorhands evaluate three --against retrained" in done(command).err
+    assert {*runs.read(world / "three").result.scores.values} >= ADDED
+
+
 def test_a_reference_that_lost_its_evidence_is_no_obstacle(world: Path) -> None:
     done("evaluate three --against retrained")
     (world / "retrained" / "evidence.safetensors").unlink()

@@ -319,6 +319,18 @@ def test_a_reference_that_forgot_something_else_is_refused(tmp_path: Path) -> No
     assert content(tmp_path) == before
 
 
+def test_the_model_of_a_run_that_forgot_something_is_refused_by_whatever_name(
+    trained: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    model = finetuned(trained, tmp_path / "run").folder / "model"
+    (tmp_path / "link").symlink_to(model)
+    monkeypatch.chdir(model)
+    for name in (str(model), str(tmp_path / "link"), "."):
+        with pytest.raises(ModelError, match="is the model of a run that has forgotten something: name the run, "):
+            load_classifier(name)
+    assert load_classifier(str(trained.folder / "model")).model
+
+
 def test_a_model_that_forgot_nothing_is_no_reference(tmp_path: Path) -> None:
     run, original = stored(tmp_path / "run", "finetune"), stored(tmp_path / "original", "original")
     before = content(tmp_path)

@@ -67,6 +67,9 @@ def evaluate(
     effort, lessons = Evaluation.parsed(settings), Training.parsed(training)
     _require_sense(level, effort, lessons, pictures)
     reference = runs.checked(against) if against else None
+    scrubbed = reference and reference.method not in ("retrain", "original")
+    if reference and scrubbed and reference.folder.resolve() == Path(model).resolve():
+        raise click.UsageError(f"{model} cannot be its own reference: give the run of a retrained model.")
     place = _place(model, what, output, dry_run, placing)
     scoring = _scoring(model, what, factory, place) if what["forget"] else None
     asked = (level, effort, lessons, factory, place.torch_device(), method, pictures, scoring)

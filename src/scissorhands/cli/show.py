@@ -76,6 +76,8 @@ def show(run: Run, as_json: bool) -> None:
     """Show a run, a line per number, beside what a retrained model has or would have."""
     if run.damage:
         err.print(f"[bold yellow]warning:[/] {plain(advice(run.damage))}")
+    for sentence in table.stale([run]):
+        err.print(f"[bold yellow]warning:[/] {plain(sentence)}")
     if as_json:
         say_json({"run": str(run.folder), "damage": run.damage, **run.result.to_dict()})
     elif "forget_error_before" in run.record:

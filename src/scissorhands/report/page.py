@@ -24,6 +24,7 @@ from .table import MAIN, Table
 
 _BYTES = 32 << 20  # the most of a picture
 _FLAGGED = 24  # flagged images of a run, at most
+_MARK = b'<meta name="generator" content="scissorhands">'  # at the head of every page
 
 
 def publish(folder: Path, table: Table, shown: Sequence[Run], title: str, pictures: bool = False) -> None:
@@ -38,6 +39,15 @@ def publish(folder: Path, table: Table, shown: Sequence[Run], title: str, pictur
 def write(path: Path, content: str) -> None:
     """Write a file once, by rename."""
     on_rank_0(lambda: write_text(path, content))
+
+
+def is_page(path: Path) -> bool:
+    """Return whether a file is a page that scissorhands wrote."""
+    try:
+        with path.open("rb") as file:
+            return _MARK in file.read(1024)
+    except OSError:
+        return False
 
 
 def gathered(folders: Iterable[Path]) -> list[Run]:

@@ -113,10 +113,10 @@ def tabulate(runs: Sequence[Run]) -> Table:
     references = {run.method for run in runs if run.folder.resolve() in folders} or {folder.name for folder in folders}
     reference = references.pop() if len(references) == 1 else None
     noise = noise_gaps([run for run in runs if run.method == reference])
-    return Table(reference, rows, noise, compare_methods(runs, reference, noise), _stale(runs), average_draws(rows))
+    return Table(reference, rows, noise, compare_methods(runs, reference, noise), stale(runs), average_draws(rows))
 
 
-def _stale(runs: Sequence[Run]) -> list[str]:
+def stale(runs: Sequence[Run]) -> list[str]:
     """List the runs whose reference has been replaced, or examined again, since they were compared with it."""
     found = []
     for run in runs:

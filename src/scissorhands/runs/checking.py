@@ -8,7 +8,7 @@ from ..evaluation.evaluate import judge, measure
 from ..methods import METHODS
 from ..methods.damage import damage, judged
 from ..metrics import METRICS, Evidence, Outputs
-from .reader import own_reference, read, read_evidence, reference_unchanged, with_reference
+from .reader import own_reference, read, reference_unchanged, with_reference
 from .result import Run
 from .seals import EVIDENCE, SCORES
 
@@ -67,7 +67,7 @@ def _recomputed(run: Run) -> Run:
     """
     compared = bool(run.result.reference) and not own_reference(run)
     known = not compared or reference_unchanged(run)
-    stated, evidence = run.result.scores, with_reference(run) if known else read_evidence(run.folder)
+    stated, evidence = run.result.scores, with_reference(run)
     _require_same_counts(run, evidence)
     names = [name for name in stated.values if name in METRICS]
     try:

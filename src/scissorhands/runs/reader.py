@@ -74,9 +74,13 @@ def read_evidence(folder: Path) -> dict[str, Any]:
 
 
 def with_reference(run: Run) -> dict[str, Any]:
-    """Read the evidence behind a run's scores, with that of the retrained model that it was compared with."""
+    """Read the evidence behind a run's scores, with that of the retrained model that it was compared with.
+
+    A reference that has changed since may have forgotten something else, so it is left out.
+    """
     evidence, there = read_evidence(run.folder), run.folder / run.result.reference
-    if evidence and run.result.reference and not own_reference(run) and (retrained := read_evidence(there)):
+    compared = evidence and run.result.reference and not own_reference(run)
+    if compared and reference_unchanged(run) and (retrained := read_evidence(there)):
         evidence["retrained"] = retrained
     return evidence
 

@@ -1,5 +1,6 @@
 """Load the model to work on, with the run that made it."""
 
+import os
 from pathlib import Path
 from typing import Any
 
@@ -26,9 +27,16 @@ def load(
     run = runs.read(folder) if runs.is_run(folder) or runs.resumable(folder) else None
     if run and (folder / "model").is_dir():
         on_rank_0(run.require_model)
-    elif not run and folder.name == "model" and runs.is_run(folder.parent) and runs.read(folder.parent).ids("forget"):
-        raise ModelError(f"{source} is the model of a run that has forgotten something: name the run, {folder.parent}.")
+    elif not run and (maker := _scrubbed(folder)):
+        raise ModelError(f"{source} is the model of a run that has forgotten something: name the run, {maker}.")
     return tasks.find(source).load(source, run, factory, device, read)
+
+
+def _scrubbed(folder: Path) -> str:
+    """Return the run whose model the folder is, by whatever name, if that run has forgotten something; else nothing."""
+    real = folder.resolve() if folder.is_dir() else folder
+    found = real.name == "model" and runs.is_run(real.parent) and runs.read(real.parent).ids("forget")
+    return os.path.relpath(real.parent) if found else ""
 
 
 def load_classifier(
