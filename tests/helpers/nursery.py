@@ -275,17 +275,17 @@ def _script(asked: Mapping[str, Any]) -> None:
 
 
 def _import_all() -> None:
-    """Import what commands need, and what PyTorch would import at the first step of an optimizer."""
-    import sklearn.datasets
+    """Import what commands need, and what PyTorch would import at the first step of an optimizer; read the digits."""
     import sklearn.svm
     import torch._dynamo
 
     import scissorhands.cli
+    from scissorhands.data.sources import _every_digit
 
     assert scissorhands.cli
-    assert sklearn.datasets
     assert sklearn.svm
     assert torch._dynamo
+    assert _every_digit()  # by NumPy alone: a fork of a process in which PyTorch has started threads would hang
 
 
 def _serve() -> Mapping[str, Any] | None:

@@ -12,7 +12,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import sklearn.datasets
 import torch
 from PIL import Image
 from safetensors.torch import load_file, save_file
@@ -21,6 +20,7 @@ from helpers.commands import cli, done
 from helpers.forged import reseal
 from helpers.nursery import Nursery
 from scissorhands import runs
+from scissorhands.data import sources
 from scissorhands.distributed import on_rank_0
 from scissorhands.errors import RunError
 from scissorhands.methods.damage import damage
@@ -314,9 +314,10 @@ def test_a_few_shadow_models_are_enough_for_the_deep_level(world: Path) -> None:
 
 
 def test_a_run_whose_data_has_changed_is_refused(world: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    digits = sklearn.datasets.load_digits()
-    digits.images[5, 3, 3] = (digits.images[5, 3, 3] + 1) % 16
-    monkeypatch.setattr(sklearn.datasets, "load_digits", lambda: digits)
+    images, labels = sources._every_digit()
+    others = images.clone()
+    others[5, 0, 3, 3] += 1
+    monkeypatch.setattr(sources, "_every_digit", lambda: (others, labels))
     before = tree(world)
     refused(f"evaluate three {STANDARD}", "digits is not the data of three: its content differs.")
     refused(f"evaluate three {STANDARD} --dry-run", "digits is not the data of three: its content differs.")
