@@ -43,5 +43,7 @@ def restore(kept: Mapping[str, torch.Tensor]) -> None:
 def seeded(seed: int, *purpose: str | int) -> Iterator[None]:
     """Seed PyTorch's global generators, which layers draw from, inside the block; restore them after."""
     with torch.random.fork_rng():
-        torch.manual_seed(key(seed, *purpose))
+        # Without a GPU, torch.manual_seed keeps the formatted stack of every call, in case that one appears.
+        seed_all = torch.manual_seed if torch.accelerator.is_available() else torch.default_generator.manual_seed
+        seed_all(key(seed, *purpose))
         yield
