@@ -61,6 +61,7 @@ OTHER: Settings = {
 }
 # How often a method looks at every record to forget and to retain: so many times before, and so many in each epoch.
 Walk = tuple[tuple[int, int], tuple[int, int]]
+_KEPT: dict[bytes, dict[int, nn.Module]] = {}
 
 
 def walks_the_data_as_it_says(
@@ -89,10 +90,19 @@ def walks_the_data_as_it_says(
     assert {asked[i] for i in problem.retain.ids.tolist()} == {retain_before + 3 * retain_each}
 
 
+def _trained(build: Build, problem: sh.Problem) -> dict[int, nn.Module]:
+    """Return the network after so many epochs; it is trained once for all methods, which work on copies."""
+    inputs, labels = problem.retain.records.fetch(problem.retain.ids)
+    key = b"".join(value.numpy().tobytes() for value in (*build().state_dict().values(), inputs, labels))
+    if key not in _KEPT:
+        _KEPT[key] = {epochs: build() for epochs in (20, 2, 0)}
+        for epochs, model in _KEPT[key].items():
+            sh.FineTune(epochs=epochs, lr=0.1, batch_size=16).scrub(model, problem)
+    return _KEPT[key]
+
+
 def heeds_every_setting(kind: type[sh.Method], build: Build, problem: sh.Problem) -> None:
-    trained = {epochs: build() for epochs in (20, 2, 0)}
-    for epochs, model in trained.items():
-        sh.FineTune(epochs=epochs, lr=0.1, batch_size=16).scrub(model, problem)
+    trained = _trained(build, problem)
 
     def after(method: sh.Method, epochs: int) -> dict[str, Tensor]:
         return scrubbed(method, copy.deepcopy(trained[epochs]), problem)
