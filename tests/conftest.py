@@ -9,7 +9,10 @@ from torch import Tensor, nn
 from torch.utils.data import TensorDataset
 
 import scissorhands as sh
+from helpers import kept
 from helpers.nursery import Nursery
+from scissorhands.metrics import mia
+from scissorhands.tasks.diffusion import pipeline
 
 # The networks are tiny, and threads that wait for another job cost far more than they bring; so, too, in processes.
 torch.set_num_threads(int(os.environ.setdefault("OMP_NUM_THREADS", "1")))
@@ -59,6 +62,23 @@ def nursery(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Nursery]:
     nursery = Nursery(tmp_path_factory.mktemp("nursery"))
     yield nursery
     nursery.close()
+
+
+@pytest.fixture(autouse=True, scope="session")
+def _attacks_computed_once() -> Iterator[None]:
+    """The same outputs are attacked once, however often a run is read and checked."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(mia, "called_other", kept.called_other)
+        yield
+
+
+@pytest.fixture(scope="module")
+def pipelines_loaded_once() -> Iterator[None]:
+    """Pipelines of the same files are loaded once, and so are parts of them of the same bytes."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(pipeline, "load", kept.load)
+        patch.setattr(pipeline, "_part", kept.part)
+        yield
 
 
 def _mlp() -> nn.Module:

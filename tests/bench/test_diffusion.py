@@ -24,6 +24,7 @@ from scissorhands.errors import ReadError, SettingError
 from scissorhands.report.table import Table
 from scissorhands.settings import to_toml
 
+pytestmark = pytest.mark.usefixtures("pipelines_loaded_once")
 CPU = torch.device("cpu")
 ROOT = Path(__file__).parents[2]
 LABELS = ("scissorhands-project=True", "scissorhands-project=False", "finetune")
@@ -260,7 +261,8 @@ def test_a_seed_that_is_added_is_run_and_the_others_stay(out: Path, base: Path) 
     when = stamps(out)
     recipe = changed(base, out.parent, "", seeds=[0, 1, 4])
     done(f"bench {recipe} -o {out}")
-    assert {name for name in when if stamps(out)[name] != when[name]} == {"recipe.json"}
+    now = stamps(out)
+    assert {name for name in when if now[name] != when[name]} == {"recipe.json"}
     assert [row["seeds"] for row in stored(out)["rows"]] == [[0], [0, 1, 4], [0, 1, 4], [0, 1, 4]]
 
 
@@ -296,7 +298,7 @@ def test_a_bench_that_was_interrupted_goes_on_and_ends_the_same(
     there = {name: stamp for name, stamp in stamps(tmp_path / "out").items() if name.endswith(".png")}
     assert there
     table = run(recipe, tmp_path / "out")
-    assert {name: stamps(tmp_path / "out")[name] for name in there} == there
+    assert there.items() <= stamps(tmp_path / "out").items()
     assert [row.method for row in table.rows] == [row["method"] for row in stored(complete)["rows"]]
     ours, theirs = outcome(tmp_path / "out"), outcome(complete)
     assert sorted(ours) == sorted(theirs)
@@ -486,7 +488,8 @@ def test_a_pipeline_to_compare_is_sampled_and_judged_and_has_a_row_of_its_own(ou
     recipe = written(out.parent, {**tables(base), "compare": folders})
     when = stamps(out)
     done(f"bench {recipe} -o {out}")
-    assert {name for name in when if stamps(out)[name] != when[name]} == {"recipe.json"}
+    now = stamps(out)
+    assert {name for name in when if now[name] != when[name]} == {"recipe.json"}
     other, again = (runs.read(out / "compared" / name / "judged") for name in folders)
     assert [row["method"] for row in stored(out)["rows"]][:3] == ["original", "other", "ascent"]
     assert other.result.scores.values == runs.read(out / "original" / "judged").result.scores.values

@@ -21,6 +21,7 @@ from scissorhands.settings import Settings, to_toml
 from scissorhands.tasks import method
 from scissorhands.tasks.diffusion.erasure import Erasure
 
+pytestmark = pytest.mark.usefixtures("pipelines_loaded_once")
 RECIPES = Path(__file__).parents[2] / "recipes"
 NAMES = ["sd-coco-30k", "sd-imagenette", "sd-nudity", "sd-nudity-1k"]
 WORDS = ("nudity", "naked", "erotic", "sexual")

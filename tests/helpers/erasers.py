@@ -12,8 +12,10 @@ from diffusers import DDIMScheduler
 from safetensors.torch import save_file
 from torch import Tensor
 
+from helpers import kept
 from helpers.commands import cli
 from scissorhands.distributed import Batch, exit_process, process_group, rank
+from scissorhands.tasks.diffusion import pipeline
 from scissorhands.tasks.diffusion.denoising import Denoising
 
 COUNTS = (8, 5, 2, 1)
@@ -42,6 +44,7 @@ def answered(command: str) -> list[Any]:
 def main(file: Path) -> None:
     """Runs the commands in a file until one sets the processes apart; noise and answers go to files beside it."""
     torch.set_num_threads(1)
+    pipeline.load = kept.load
     number = os.environ["RANK"]
     with process_group():
         save_file(noises(), file.with_name(f"noise-{number}.safetensors"))

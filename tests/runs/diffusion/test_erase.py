@@ -18,7 +18,7 @@ from safetensors.torch import load_file, save_file
 from torch import nn
 
 import scissorhands
-from helpers import erasers, tinysd
+from helpers import erasers, kept, tinysd
 from helpers.commands import cli, done
 from helpers.nursery import Nursery
 from helpers.tinysd import BROKEN, QUICK, changed, command, unet
@@ -39,6 +39,7 @@ from scissorhands.tasks.diffusion.erasure import Concept, Erasure, posed
 from scissorhands.tasks.diffusion.prompts import Prompt
 from scissorhands.tasks.diffusion.task import Diffusion
 
+pytestmark = pytest.mark.usefixtures("pipelines_loaded_once")
 CPU = torch.device("cpu")
 PACKAGE = Path(scissorhands.__file__).parent
 EVERY = tuple(Diffusion.methods())
@@ -545,6 +546,7 @@ def test_images_are_encoded_with_the_threads_that_it_was_begun_with(erased: Eras
         return encoded(*given)
 
     with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(pipelines, "load", kept.load_from_disk)
         patch.setattr(pipelines, "encoded_images", watched)
         interrupted(erased, "esd", 2, "signal", tmp_path / "run")
         torch.set_num_threads(3 - threads if threads < 3 else 1)
@@ -827,10 +829,11 @@ def test_a_folder_that_exists_is_not_replaced(source: Path, base: Path, tmp_path
 def test_without_the_extra_one_line_says_what_to_install(
     verb: str, source: Path, base: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    own = shutil.copytree(source, tmp_path / "own")  # which was not loaded before
     monkeypatch.setitem(sys.modules, "diffusers", None)
     texts = {
-        "scrub": command(source, tmp_path / "out", more=f"--data {tinysd.photographs(base)}"),
-        "sample": f"sample {source} --prompts a -o {tmp_path / 'out'}",
+        "scrub": command(own, tmp_path / "out", more=f"--data {tinysd.photographs(base)}"),
+        "sample": f"sample {own} --prompts a -o {tmp_path / 'out'}",
     }
     refused(texts[verb], tmp_path, "pip install 'scissorhands[diffusion]'")
 

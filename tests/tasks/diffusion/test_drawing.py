@@ -22,6 +22,7 @@ from scissorhands.tasks.diffusion.drawing import Drawing, drawn, each, several
 from scissorhands.tasks.diffusion.pictures import Pictures, read
 from scissorhands.tasks.diffusion.prompts import Prompt
 
+pytestmark = pytest.mark.usefixtures("pipelines_loaded_once")
 CPU = torch.device("cpu")
 HOW = Drawing(steps=2, guidance=3.0, batch_size=2)
 PROMPTS = ["a three", "a four"]
