@@ -30,7 +30,7 @@ def shown(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """What the command leaves."""
     place = tmp_path_factory.mktemp("demo")
     with pytest.MonkeyPatch.context() as patch:
-        tiny = partial(Plan, vae=(8, 8), unet=(16, 16), text=16, vae_epochs=1, unet_epochs=1, batch_size=256)
+        tiny = partial(Plan, vae=(8, 8, 8), unet=(8, 8), text=8, vae_epochs=1, unet_epochs=1, batch_size=256)
         patch.setattr(small, "Plan", tiny)
         patch.setattr(demo, "METHODS", QUICK)
         patch.setattr(demo, "exported", few)
