@@ -597,15 +597,15 @@ def test_a_method_and_a_model_of_the_users_own_need_no_registration(
     assert runs.read(tmp_path / "b").record["method"] == {"name": "own_parts:Shrink", "by": 0.25}
 
 
-def test_piped_output_has_no_progress_bar_and_no_escape_codes(tmp_path: Path) -> None:
-    finished = process(f"{TRAIN} -o out", tmp_path)
-    assert finished.returncode == 0
-    assert finished.stderr == ""
-    header, *rows = finished.stdout.splitlines()
+def test_output_to_a_file_has_no_progress_bar_and_no_escape_codes(nursery: Nursery, tmp_path: Path) -> None:
+    finished = nursery.run(f"{TRAIN} -o out", tmp_path)
+    assert finished.code == 0
+    assert finished.err == ""
+    header, *rows = finished.out.splitlines()
     assert header.split() == ["original", "retrained"]
     assert rows[0].startswith("Acc retain")
-    assert "\x1b" not in finished.stdout
-    assert "\r" not in finished.stdout
+    assert "\x1b" not in finished.out
+    assert "\r" not in finished.out
 
 
 def test_a_mistake_gives_the_shell_exit_code_2_and_one_line(tmp_path: Path) -> None:

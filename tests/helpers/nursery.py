@@ -124,6 +124,10 @@ class Nursery:
         self._process.stdin.flush()
         return json.loads(self._process.stdout.readline())
 
+    def imports(self, module: str) -> None:
+        """Import a module of the tests, so that processes that need what it imports have it when they start."""
+        self.ask({"import": module})
+
     def start(self, command: str, cwd: Path, fault: Fault | None = None, /, **environment: str) -> Child:
         """Start the command in the folder."""
         return self._fork(words=shlex.split(command), cwd=str(cwd), fault=fault, environment=environment)
@@ -134,11 +138,12 @@ class Nursery:
 
     def script(self, path: str | Path, *arguments: str | Path, cwd: Path = TESTS, **environment: str) -> Finished:
         """Run a script of Python to its end."""
-        return self._script(path, arguments, cwd, environment).wait(300)
+        return self.start_script(path, *arguments, cwd=cwd, **environment).wait(300)
 
     def torchrun(self, processes: int, path: str | Path, *arguments: str | Path, **environment: str) -> Finished:
         """Run a script in that many processes, as torchrun does, but without the agent that watches over them."""
-        children = [self._script(path, arguments, TESTS, own | environment) for own in _ranks(processes)]
+        own = [{**own, **environment} for own in _ranks(processes)]
+        children = [self.start_script(path, *arguments, cwd=TESTS, **each) for each in own]
         ended = [child.wait(300) for child in children]
         worst = max(ended, key=lambda one: abs(one.code))
         return Finished(worst.code, "".join(one.out for one in ended), "".join(one.err for one in ended))
@@ -150,9 +155,8 @@ class Nursery:
         pairs = zip_longest(_ranks(processes), faults)
         return [self.start(command, cwd, fault, **{**own, **environment}) for own, fault in pairs]
 
-    def _script(
-        self, path: str | Path, arguments: Sequence[str | Path], cwd: Path, environment: Mapping[str, str]
-    ) -> Child:
+    def start_script(self, path: str | Path, *arguments: str | Path, cwd: Path = TESTS, **environment: str) -> Child:
+        """Start a script of Python."""
         words = [str(path), *map(str, arguments)]
         return self._fork(script=words, cwd=str(cwd), fault=None, environment=environment)
 
@@ -301,6 +305,11 @@ def _serve() -> Mapping[str, Any] | None:
             answer = os.fork()
             if answer == 0:
                 return asked
+        elif "import" in asked:
+            sys.path.insert(0, str(TESTS))
+            importlib.import_module(asked["import"])
+            sys.path.remove(str(TESTS))
+            gc.freeze()
         elif "poll" in asked:
             if asked["poll"] not in ended:
                 pid, status = os.waitpid(asked["poll"], os.WNOHANG)

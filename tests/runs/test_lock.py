@@ -1,11 +1,12 @@
 """One process at a time adds to a run."""
 
-import subprocess
-import sys
+import signal
+import time
 from pathlib import Path
 
 import pytest
 
+from helpers.nursery import Nursery
 from helpers.runfolder import RECORD, names, write
 from scissorhands import runs
 from scissorhands.errors import RunError
@@ -33,20 +34,23 @@ def test_a_lock_leaves_nothing_behind(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-def test_a_killed_process_releases_its_lock(tmp_path: Path) -> None:
+def test_a_killed_process_releases_its_lock(nursery: Nursery, tmp_path: Path) -> None:
     write(tmp_path / "out")
-    code = f"""
+    script, told = tmp_path / "hold.py", tmp_path / "locked"
+    script.write_text(f"""
 import pathlib, time
 from scissorhands import runs
 with runs.locked(pathlib.Path({str(tmp_path / "out")!r})):
-    print("locked", flush=True)
+    pathlib.Path({str(told)!r}).touch()
     time.sleep(600)
-"""
-    with subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE) as holder:
-        assert holder.stdout
-        assert holder.stdout.readline() == b"locked\n"
-        with pytest.raises(RunError, match="another process"), runs.locked(tmp_path / "out"):
-            pytest.fail("it was locked")
-        holder.kill()
+""")
+    holder = nursery.start_script(script)
+    while not told.exists():
+        assert holder.poll() is None
+        time.sleep(0.01)
+    with pytest.raises(RunError, match="another process"), runs.locked(tmp_path / "out"):
+        pytest.fail("it was locked")
+    holder.send(signal.SIGKILL)
+    assert holder.wait().code == -signal.SIGKILL
     with runs.locked(tmp_path / "out"):
         pass

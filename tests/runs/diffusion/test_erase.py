@@ -609,6 +609,7 @@ def both(nursery: Nursery, base: Path, tmp_path_factory: pytest.TempPathFactory)
     (folder / "commands.json").write_text(json.dumps(commands))
     worker = Path(erasers.__file__)
     cache = str(folder / "cache")
+    nursery.imports("helpers.tinysd")
     nursery.torchrun(2, worker, folder / "commands.json", SCISSORHANDS_CACHE=cache, SCISSORHANDS_TIMEOUT="8")
     return folder
 
