@@ -12,15 +12,21 @@ PYTEST := -m pytest -n 2 --dist loadfile --no-loadscope-reorder
 # Lines and branches of src, counted with little overhead; what forked and started processes do is not counted.
 SLIPCOVER := -m slipcover --branch --source src/scissorhands --json --out .coverage.json
 
-.PHONY: demo test quick lint clean
+.PHONY: demo test types branches quick lint clean
 
 demo: $(READY)
 	$(VENV)/bin/scissorhands demo --overwrite
 
+# Types are checked beside the tests, in the time that a worker waits for processes and disks.
 test: $(READY)
 	$(VENV)/bin/ruff check .
 	$(VENV)/bin/ruff format --check .
+	$(MAKE) --no-print-directory --jobs 2 types branches
+
+types: $(READY)
 	$(VENV)/bin/mypy
+
+branches: $(READY)
 	$(VENV)/bin/python $(SLIPCOVER) $(PYTEST)
 	$(VENV)/bin/python .ci/branches.py .coverage.json 90
 
