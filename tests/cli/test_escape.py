@@ -8,15 +8,15 @@ from rich.console import Console
 
 from scissorhands.cli.escape import one_line, plain
 
+CONSOLE = Console(file=io.StringIO(), highlight=False, emoji=False, soft_wrap=True)
 PIECES = ["[", "]", "\\", "/", "x", "b", " ", "[/x]", "[bold]", "=", "@", "B", "#"]
 
 
 def printed(markup: str) -> str:
     """What rich prints for some markup."""
-    console = Console(file=io.StringIO(), highlight=False, emoji=False, soft_wrap=True)
-    console.print(markup)
-    assert isinstance(console.file, io.StringIO)
-    return console.file.getvalue().removesuffix("\n")
+    CONSOLE.file = file = io.StringIO()
+    CONSOLE.print(markup)
+    return file.getvalue().removesuffix("\n")
 
 
 def test_whatever_looks_like_markup_is_printed_as_it_is() -> None:
