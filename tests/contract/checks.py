@@ -58,6 +58,7 @@ OTHER: Settings = {
     "power": 2.0,
     "clip": 0.01,
     "forget_weight": 0.2,
+    "min_steps": 30,
 }
 # How often a method looks at every record to forget and to retain: so many times before, and so many in each epoch.
 Walk = tuple[tuple[int, int], tuple[int, int]]

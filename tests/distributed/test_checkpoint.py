@@ -38,7 +38,15 @@ from scissorhands.settings import count, setting
 Listen = Callable[[Mapping[str, Any]], None]
 
 # Little work, of everything that a step can depend on.
-QUICK: dict[str, Any] = {"epochs": 2, "lr": 0.05, "batch_size": 8, "samples": 12, "iterations": 7, "momentum": 0.9}
+QUICK: dict[str, Any] = {
+    "epochs": 2,
+    "lr": 0.05,
+    "batch_size": 8,
+    "samples": 12,
+    "iterations": 7,
+    "momentum": 0.9,
+    "min_steps": 0,
+}
 
 
 @pytest.fixture(autouse=True)

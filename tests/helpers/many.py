@@ -177,7 +177,14 @@ def _quick(name: str, **changes: Any) -> sh.Method:
     """The method with little work to do."""
     kind = METHODS[name]
     gentle = {"ascent": 0.01, "shrink": 0.02, "expand": 0.02}
-    settings = {"epochs": 2, "lr": gentle.get(name, 0.05), "batch_size": 7, "samples": 4, "iterations": 2}
+    settings = {
+        "epochs": 2,
+        "lr": gentle.get(name, 0.05),
+        "batch_size": 7,
+        "samples": 4,
+        "iterations": 2,
+        "min_steps": 0,
+    }
     return kind.make({key: value for key, value in {**settings, **changes}.items() if hasattr(kind(), key)})
 
 
