@@ -26,7 +26,7 @@ _FOREIGN = (
 )
 _KERNEL = re.compile(r"_?(attn|experts)_implementation(_internal)?")  # owner/name is code on the hub: CVE-2026-4372
 _ADAPTER = "adapter_config.json"
-_MISFITS = {"missing_keys": "missing", "unexpected_keys": "unexpected", "mismatched_keys": "of another shape"}
+MISFITS = {"missing_keys": "missing", "unexpected_keys": "unexpected", "mismatched_keys": "of another shape"}
 
 
 @contextmanager
@@ -118,12 +118,31 @@ def _require_shards(index: Path) -> None:
         require_regular(index.parent / name)
 
 
+def load_safely(kind: Any, folder: Path, source: str | Path, refused: Collection[str] = (), **more: Any) -> Any:
+    """Load a model with `from_pretrained`: from safetensors, without the network, into memory of its own.
+
+    Refuse weights that are not finite, or that do not fit in one of the ways in `refused`: those would be random.
+    """
+    model, info = kind.from_pretrained(
+        folder,
+        use_safetensors=True,
+        local_files_only=True,
+        output_loading_info=True,
+        ignore_mismatched_sizes=True,  # reported by require_fit, with the name of the weight
+        **more,
+    )
+    require_fit({what: info[what] for what in refused}, source)
+    copy_weights(model)
+    require_finite(model, source)
+    return model
+
+
 def require_fit(info: Mapping[str, Collection[Any]], source: str | Path) -> None:
     """Refuse weights that do not fit the model; `info` is what `from_pretrained` says of them."""
     for what, keys in info.items():
         names = sorted(key if isinstance(key, str) else str(key[0]) for key in keys)  # a mismatched one has its shapes
-        if names and what in _MISFITS:
-            found = f"{_MISFITS[what]}: {listed(names, 3)}"
+        if names:
+            found = f"{MISFITS[what]}: {listed(names, 3)}"
             raise ModelError(f"the weights in {source} do not fit its config.json; {found}.")
 
 

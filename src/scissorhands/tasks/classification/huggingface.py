@@ -26,7 +26,7 @@ from ...distributed import (
     world_size,
 )
 from ...errors import FailedError, ModelError, ScissorhandsError
-from ..pretrained import copy_weights, first_line, read_config, require_finite, require_fit, require_safe
+from ..pretrained import MISFITS, first_line, load_safely, read_config, require_finite, require_safe
 from .networks import Normalize, unit
 
 
@@ -211,23 +211,12 @@ def load(name: str, classes: int | None = None) -> HuggingFaceClassifier:
     folder, _ = located(name)
     try:
         require_safe(folder)
-        model, info = AutoModelForImageClassification.from_pretrained(
-            folder,
-            use_safetensors=True,
-            local_files_only=True,
-            output_loading_info=True,
-            trust_remote_code=False,
-            ignore_mismatched_sizes=True,  # reported below, with the name of the weight
-            **changes,
-        )
+        refused = () if classes else MISFITS
+        model = load_safely(AutoModelForImageClassification, folder, name, refused, trust_remote_code=False, **changes)
     except ScissorhandsError:
         raise
     except Exception as error:  # transformers raises whatever its many readers raise
         raise _unloadable(name, error) from None
-    if not classes:
-        require_fit(info, name)
-    copy_weights(model)
-    require_finite(model, name)
     return HuggingFaceClassifier(model, _preprocessing(folder))
 
 

@@ -21,7 +21,7 @@ from torch import Tensor, nn
 from ...errors import DataError, ModelError, listed
 from ...methods.modes import evaluating
 from ..classification.networks import unit
-from ..pretrained import copy_weights, require_finite, require_safe
+from ..pretrained import first_line, load_safely, require_safe
 from .extras import imported
 
 _CELL = 112  # the least height and width of an image in a grid, in pixels
@@ -220,17 +220,12 @@ def clip_from(folder: str | Path) -> Clip:
     logging.set_verbosity(logging.CRITICAL)
     logging.disable_progress_bar()
     try:
-        model, info = CLIPModel.from_pretrained(
-            folder, use_safetensors=True, local_files_only=True, trust_remote_code=False, output_loading_info=True
-        )
+        model = load_safely(CLIPModel, folder, folder, ("missing_keys", "mismatched_keys"), trust_remote_code=False)
         processor = CLIPProcessor.from_pretrained(folder, local_files_only=True, trust_remote_code=False)
+    except ModelError:
+        raise
     except Exception as error:  # transformers raises whatever its many readers raise
-        reason = next(iter(str(error).strip().splitlines()), type(error).__name__)
-        raise ModelError(f"{folder} cannot be loaded as a CLIP model: {reason}") from None
-    if missing := sorted(map(str, info["missing_keys"])):
-        raise ModelError(f"{folder} is no whole CLIP model; missing weights: {listed(missing, 3)}.")
-    copy_weights(model)
-    require_finite(model, folder)
+        raise ModelError(f"{folder} cannot be loaded as a CLIP model: {first_line(error)}") from None
     return Clip(_named(folder.resolve().name, sorted(folder.glob("*.safetensors"))), model.eval(), processor)
 
 

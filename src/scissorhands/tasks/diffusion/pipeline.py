@@ -14,12 +14,10 @@ from ...errors import ModelError
 from ..classification.huggingface import hush
 from ..classification.models import fingerprint
 from ..pretrained import (
-    copy_weights,
     files_of,
     first_line,
+    load_safely,
     read_config,
-    require_finite,
-    require_fit,
     require_inside,
     require_no_code,
     require_safe,
@@ -162,20 +160,11 @@ def _part(folder: Path, kind: Any) -> Any:
     if ours:
         more = {"torch_dtype": torch.float32, "low_cpu_mem_usage": False}
     try:
-        model, info = kind.from_pretrained(
-            folder,
-            use_safetensors=True,
-            local_files_only=True,
-            ignore_mismatched_sizes=True,
-            output_loading_info=True,
-            **more,
-        )
+        return load_safely(kind, folder, folder, ("missing_keys", "mismatched_keys"), **more)
+    except ModelError:
+        raise
     except Exception as error:  # diffusers and transformers raise whatever their many readers raise
         raise ModelError(f"{folder} cannot be loaded: {first_line(error)}") from None
-    require_fit({what: info[what] for what in ("missing_keys", "mismatched_keys")}, folder)
-    copy_weights(model)
-    require_finite(model, folder)
-    return model
 
 
 def require(folder: Path) -> dict[str, Any]:
