@@ -136,6 +136,16 @@ def test_a_model_that_only_guesses_is_refused_before_it_is_changed(
     assert scrub(model, data, *again).code in (0, 3)
 
 
+def test_a_model_that_takes_two_classes_for_each_other_is_refused_before_it_is_changed(
+    model: Path, data: Path, tmp_path: Path
+) -> None:
+    swapped = ("--labels", "ship=frog,frog=ship")
+    answer = scrub(model, data, "--forget", "random:10%", *swapped, "-o", str(tmp_path / "out"))
+    assert (answer.code, list(tmp_path.iterdir())) == (2, [])
+    assert "the model takes most records of class" in answer.err
+    assert len(answer.err.splitlines()) == 1
+
+
 def test_folders_that_we_wrote_know_their_classes(data: Path, tmp_path: Path) -> None:
     train = "train --model small --model-set width=4 --set epochs=12 --set batch_size=16"
     done(f"{train} --data {data} -o {tmp_path}/own")

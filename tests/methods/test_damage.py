@@ -116,3 +116,27 @@ def test_a_bounded_step_works_for_the_retained_data(build: Callable[[], nn.Modul
             step = [r - guarded * f for r, f in zip(repair, forget, strict=True)]
             assert inner(step, repair) >= -1e-9  # the projection never points against the repair
             assert inner(step, forget) <= 1e-9 * scale**2  # nor along what is to be forgotten
+
+
+@pytest.mark.parametrize(
+    ("said", "told"),
+    [
+        ([0, 1, 2, 3, 4], ""),
+        ([0, 1, 2, 4, 3], "the model takes most records of class 3 for class 4, 4 for 3"),
+        ([1, 2, 0, 3, 4], "the model takes most records of class 0 for class 1, 1 for 2, 2 for 0"),
+        ([0, 1, 2, 3, 3], ""),  # a class that is not known is no swap
+        ([1, 0, 2, 3, 0], "the model takes most records of class 0 for class 1, 1 for 0"),
+    ],
+)
+def test_classes_that_are_taken_for_each_other_are_told(said: list[int], told: str) -> None:
+    labels = torch.arange(100) % 5
+    noisy = torch.tensor(said)[labels]
+    noisy[:10] = 0  # a few mistakes do not hide it
+    assert guesses(noisy, labels) == told
+
+
+def test_a_swap_of_many_classes_takes_little_memory() -> None:
+    labels = torch.arange(30_000)
+    said = labels.clone()
+    said[[7, 8]] = said[[8, 7]]
+    assert guesses(said, labels) == "the model takes most records of class 7 for class 8, 8 for 7"

@@ -74,19 +74,39 @@ def advice(lost: str) -> str:
 
 
 def guesses(said: Tensor, labels: Tensor) -> str:
-    """Say that a model knows no more of the labels than a guess (Cohen's kappa below 0.2); empty if it knows more.
+    """Say that a model knows no more of the labels than a guess (Cohen's kappa below 0.2), or swaps some of them.
+
+    Empty if it knows more, and takes no classes for each other.
 
     >>> guesses(torch.tensor([0, 1, 0, 1]), torch.tensor([0, 1, 0, 1]))
     ''
     >>> guesses(torch.tensor([1, 0, 1, 0]), torch.tensor([0, 1, 0, 1]))
     'the model is right about 0.0 % of its training data, no more often than by a guess'
+    >>> guesses(torch.tensor([0, 1, 3, 2, 4]), torch.tensor([0, 1, 2, 3, 4]))
+    'the model takes most records of class 2 for class 3, 3 for 2'
     """
     right = (said == labels).double().mean().item()
     size = int(max(said.max(), labels.max())) + 1
     chance = (said.bincount(minlength=size) * labels.bincount(minlength=size)).sum().item() / len(labels) ** 2
     if right - chance >= _GUESS * (1 - chance) and right > 0:
-        return ""
+        return _swapped(said, labels, size)
     return f"the model is right about {100 * right:.1f} % of its training data, no more often than by a guess"
+
+
+def _swapped(said: Tensor, labels: Tensor, size: int) -> str:
+    """Say which classes the model takes for each other, as with labels in another order; empty if none.
+
+    A class that is only taken for another one, and not the other way round, may simply be rare or hard.
+    """
+    pairs, counts = (labels * size + said).unique(return_counts=True)
+    most = pairs[2 * counts > labels.bincount()[pairs // size]]
+    taken = {label: other for label, other in (divmod(pair, size) for pair in most.tolist()) if label != other}
+    while stray := [label for label, other in taken.items() if other not in taken or label not in taken.values()]:
+        taken = {label: other for label, other in taken.items() if label not in stray}
+    if not taken:
+        return ""
+    first, *others = (f"{label} for {other}" for label, other in taken.items())
+    return ", ".join([f"the model takes most records of class {first.replace('for', 'for class')}", *others])
 
 
 def warns_of_damage(scrub: Callable[..., None]) -> Callable[..., None]:
