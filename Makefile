@@ -7,8 +7,13 @@ READY := $(VENV)/ready
 # Compiled files save every process that the tests start a second, so they are kept even where the user wants none.
 export PYTHONDONTWRITEBYTECODE :=
 
-# Files in the order that tests/conftest.py puts them in: the longest first.
-PYTEST := -m pytest -n 2 --dist loadfile --no-loadscope-reorder
+# Threads that wait give their core away: those of tests, which share two cores, wait more than they compute.
+export OMP_WAIT_POLICY := passive
+
+# Two workers of one thread each, or as many as fit two cores. Files in the order that tests/conftest.py puts them in:
+# the longest first.
+WORKERS := $(shell expr 2 / $${OMP_NUM_THREADS:-1})
+PYTEST := -m pytest -n $(WORKERS) --dist loadfile --no-loadscope-reorder
 # Lines and branches of src, counted with little overhead; what forked and started processes do is not counted.
 SLIPCOVER := -m slipcover --branch --source src/scissorhands --json --out .coverage.json
 
