@@ -22,7 +22,7 @@ from scissorhands.data.forget import Forget
 from scissorhands.data.records import Stored
 from scissorhands.data.sources import KNOWN, Source
 from scissorhands.data.split import held_out, split
-from scissorhands.errors import DataError, ReadError, RunError, SettingError, WriteError
+from scissorhands.errors import DataError, FailedError, ReadError, RunError, SettingError, WriteError
 from scissorhands.methods import METHODS
 from scissorhands.methods.parameters import select
 from scissorhands.methods.training import Training
@@ -242,6 +242,12 @@ def test_variants_are_rows_of_their_own(tmp_path: Path) -> None:
     ]
     assert runs.read(tmp_path / "out/seed-0/finetune-paper").record["variant"] == "paper"
     assert {table.nearest(), *(d.other for d in table.differences)} == {row.method for row in table.rows} - {"retrain"}
+
+
+def test_a_bench_that_fails_says_in_which_run(tmp_path: Path) -> None:
+    text = SMALL + 'seeds=[0]\nmethods=["retrain", "finetune"]\n[training]\nepochs=1\n[finetune]\nepochs=2\nlr=1e12\n'
+    with pytest.raises(FailedError, match="seed-0/finetune: the loss became"):
+        bench(Recipe.read(written(tmp_path, text)), tmp_path / "out", "cpu")
 
 
 def test_a_bench_goes_on_where_it_stopped_and_refuses_other_settings(tmp_path: Path) -> None:

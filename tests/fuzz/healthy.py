@@ -179,5 +179,4 @@ def recipe() -> str:
     lines = [line for line in text.splitlines() if line and not line.startswith("#")]
     keys = [line.partition(" = ")[0] for line in lines]
     cut = [f"{key} = {RECIPE[key]}" if key in RECIPE else line for key, line in zip(keys, lines, strict=True)]
-    before, after = "\n".join(["seeds = [0]", *cut]).split("[scissorhands]")[0], "\n[model_set]\nwidth = 2\n"
-    return before + "epochs = 1\n" + after
+    return "\n".join(["seeds = [0]", *cut, "epochs = 1", "[model_set]", "width = 2", ""])

@@ -12,6 +12,7 @@ from ..cost import Cost, measured
 from ..data.problem import Log, Problem
 from ..distributed.checkpoint import Progress
 from ..distributed.checkpoint_files import CHECKPOINTS
+from ..errors import FailedError
 from ..methods.modes import evaluating
 from ..methods.parameters import trainable
 from ..methods.precision import computing_in
@@ -39,7 +40,10 @@ def run_with_checkpoints(
             computing_in(place.precision, model),
             measured(place.torch_device()) as cost,
         ):
-            work(replace(problem, progress=progress), journal)
+            try:
+                work(replace(problem, progress=progress), journal)
+            except FailedError as error:  # a bench has many runs
+                raise FailedError(f"{place.folder}: {error}") from None
     cost.seconds += progress.seconds_before
     return cost
 
