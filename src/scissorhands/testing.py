@@ -45,7 +45,7 @@ QUICK: dict[str, Any] = {
     "samples": 20,
     "iterations": 5,
     "threshold": 1.0,
-    "min_steps": 0,
+    "trim": 0.05,
 }
 
 

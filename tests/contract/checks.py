@@ -24,7 +24,7 @@ Settings = dict[str, Any]
 # For every setting of any method, a value that must make a difference.
 OTHER: Settings = {
     "batch_size": 4,
-    "epochs": 3,
+    "epochs": 4,
     "lr": 0.01,
     "momentum": 0.5,
     "weight_decay": 0.1,
@@ -57,8 +57,6 @@ OTHER: Settings = {
     "dampening": 0.3,
     "power": 2.0,
     "clip": 0.01,
-    "forget_weight": 0.2,
-    "min_steps": 30,
 }
 # How often a method looks at every record to forget and to retain: so many times before, and so many in each epoch.
 Walk = tuple[tuple[int, int], tuple[int, int]]

@@ -44,7 +44,6 @@ WALKS: dict[str, Walk] = {
     "gradtau": ((0, 0), (4, 1)),
     "lotus": ((0, 0), (2, 1)),
     "regun": ((0, 0), (4, 1)),
-    "calibrated": ((1, 0), (4, 1)),
 }
 # Methods that train on the forget data as on any other, as their authors do, let it into the running statistics.
 LETS_STATISTICS_DRIFT = {"ascent", "shrink", "expand", "salun", "randomlabel", "lotus"}

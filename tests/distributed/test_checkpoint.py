@@ -45,7 +45,6 @@ QUICK: dict[str, Any] = {
     "samples": 12,
     "iterations": 7,
     "momentum": 0.9,
-    "min_steps": 0,
 }
 
 

@@ -12,7 +12,6 @@ from . import base
 from .base import *  # noqa: F403  # one list of names, in base.py
 from .base import Method
 from .boundary import BoundaryExpand, BoundaryShrink
-from .calibrated import CalibratedRepair
 from .finetune import FineTune
 from .gradientascent import GradientAscent
 from .gradtau import GradTau
@@ -49,7 +48,6 @@ METHODS: dict[str, type[Method]] = {
     "gradtau": GradTau,
     "lotus": LoTUS,
     "regun": ReGUn,
-    "calibrated": CalibratedRepair,
 }
 
 
@@ -80,7 +78,6 @@ __all__ = [
     "NegGradPlus",
     "BoundaryExpand",
     "BoundaryShrink",
-    "CalibratedRepair",
     "FineTune",
     "GradientAscent",
     "InfluenceUnlearning",

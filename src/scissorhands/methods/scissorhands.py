@@ -4,7 +4,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import ClassVar
 
-import torch
 from torch import Tensor, nn
 
 from .base import (
@@ -12,9 +11,9 @@ from .base import (
     SALIENCY,
     Batch,
     Descent,
+    FailedError,
     Log,
     Method,
-    Part,
     Problem,
     at_least_one,
     below_one,
@@ -32,9 +31,11 @@ from .base import (
     positive,
     positive_share,
     reinitialize,
+    restore,
     select,
     setting,
     share,
+    snapshot,
     subtract_,
     switch,
     top_share,
@@ -43,11 +44,11 @@ from .base import (
     utility,
     without_norms,
 )
+from .calibration import Cooldown, Targets
 
-_MEASURE_EVERY = 10  # steps between two measurements of the target loss
-_TARGET = "target loss"  # where the memory of a loop keeps it
-_MAX_EXTENSION = 5  # times as many epochs, if the model is still damaged
-_CHANCE_FACTOR = 2  # times the loss of a random guess is the target loss for a class that is forgotten whole
+_MAX_EXTENSION = 5  # times as many epochs, if bounded, while the model is damaged
+_ATTEMPTS = 4  # to repair without damage, if calibrated, each with a quarter of the learning rate
+_STEPS, _SMALL_BATCH = 25, 8  # if calibrated, an epoch has so many steps, unless batches would be smaller than this
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -63,10 +64,14 @@ class Reading:
     ridge: float = 0.0  # added to the squared norm of the guarding gradient
     single_pass: bool = False  # no forget batch after the forget data was walked once in an epoch
     moves_statistics: bool = False  # forget batches enter the running statistics of batch normalization
-    bounded: bool = False  # ours: stop at the loss on unseen records, cap λ, and repair until the model is as good
+    bounded: bool = False  # ours: cap λ, and repair until the model is about as good as before
+    calibrated: bool = False  # ours: move forgotten records to where unseen ones are, and stop when they are there
+    trim: float = 0.03  # the share of the weights to re-initialize, if the user does not say
+    lr: float = 5e-3  # the learning rate, if the user does not say
 
 
 READINGS: dict[str, Reading] = {
+    "calibrated": Reading(calibrated=True, trim=0.0, lr=0.05),
     "bounded": Reading(bounded=True),
     "paper": Reading(),
     "published": Reading(
@@ -85,38 +90,59 @@ READINGS: dict[str, Reading] = {
 
 @dataclass(frozen=True, kw_only=True)
 class Scissorhands(Method):
-    """Re-initializes the weights that matter most to the forgotten data, then repairs without relearning it."""
+    """Re-initializes the weights that matter most to the forgotten data, then repairs without relearning it.
+
+    Without settings it is calibrated: it trains on the retained data and moves the margins of the forgotten records
+    onto those of unseen records, from either side, until a test cannot tell them apart. After that the learning rate
+    falls to zero, in two fifths of the epochs. It does not trim unless told to, since that brought it no nearer to a
+    retrained model.
+    """
 
     paper: ClassVar[str] = "Wu & Harandi, ECCV 2024"
+    needs: ClassVar[str] = "a classifier and unseen records, if calibrated"
     copies: ClassVar[int] = 6
 
     reading: str = setting(
-        "bounded",
+        "calibrated",
         one_of(*READINGS),
-        "Algorithm 1 of the paper; what its published code does; or Algorithm 1, bounded: stop raising the forget loss "
-        "at the loss on unseen records (for a whole class: twice that of a random guess), and cap λ",
+        "Algorithm 1 of the paper; what its published code does; Algorithm 1, bounded, which caps λ so that forgetting "
+        "pushes at most half as hard as the repair pulls; or calibrated by unseen records",
     )
-    trim: float = setting(0.03, share, "share of the weights to re-initialize")
+    trim: float = setting(None, share, "share of the weights to re-initialize: 0.03, if calibrated 0")
     sample: float = setting(1.0, positive_share, "share of the forget data that the sensitivity is measured on")
     saliency: str = setting("connection", one_of(*SALIENCY), "what makes a weight matter")
     init: str = setting("uniform", one_of(*INITS), "how weights are re-initialized")
     parameters: str = setting("*", patterns, "which parameters may be trimmed; as published, also which are guarded")
     balance: float = setting(0.05, non_negative, "weight of the forget loss in the repair, the paper's λ")
-    project: bool = setting(True, switch, "take out of each gradient what would lower the forget loss")
+    project: bool = setting(True, switch, "take out of each gradient what would undo forgetting")
     every: int = setting(1, at_least_one, "take it out of every n-th gradient of an epoch only")
     epochs: int = setting(
-        10, count, "passes over the retained data; if bounded, up to 5 times as many while the model is damaged"
+        10,
+        count,
+        "passes over the retained data; if calibrated, at most; if bounded, up to 5 times as many while the model is "
+        "damaged",
     )
-    lr: float = setting(5e-3, positive, "learning rate")
-    batch_size: int = setting(64, at_least_one, "records of each kind in a step")
+    lr: float = setting(None, positive, "learning rate: 0.005, if calibrated 0.05 at the start")
+    batch_size: int = setting(64, at_least_one, "records of each kind in a step; if calibrated, at most")
     momentum: float = setting(0.9, below_one, "momentum of the gradient")
     weight_decay: float = setting(5e-4, non_negative, "pull of every weight towards zero")
+
+    def __post_init__(self) -> None:
+        """Fill in the settings that depend on the reading."""
+        reading = READINGS.get(self.reading, Reading())  # an unknown one is refused below
+        for name in ("trim", "lr"):
+            if getattr(self, name) is None:
+                object.__setattr__(self, name, getattr(reading, name))
+        super().__post_init__()
 
     @property
     def _reading(self) -> Reading:
         return READINGS[self.reading]
 
     def scrub(self, model: nn.Module, problem: Problem, log: Log = ignore) -> None:
+        if self._reading.calibrated:
+            self._calibrate(model, problem, log)
+            return
         before = utility(model, problem) if self._reading.bounded else {}
         self._trim(model, problem, log)
         self._repair(model, problem, before, log)
@@ -138,7 +164,6 @@ class Scissorhands(Method):
 
         If bounded, it continues while the model is damaged, as it is after few steps, up to five times as long.
         """
-        unseen = self._unseen_of_forgotten_classes(problem)
         descent, maximum = Descent(model, problem, self, "repair", log), _MAX_EXTENSION * self.epochs
         for epoch in descent.epochs(self.epochs, maximum=maximum if self._reading.bounded else None):
             if epoch >= self.epochs and self._is_repaired(descent, before):
@@ -149,29 +174,64 @@ class Scissorhands(Method):
             ):
                 repair = descent.gradient(retain_batch)
                 if forget_batch is not None:
-                    self._guard(descent, repair, forget_batch, reference, unseen)
+                    self._guard(descent, repair, forget_batch, reference)
                 descent.step(repair)
+
+    def _calibrate(self, model: nn.Module, problem: Problem, log: Log) -> None:
+        """Trim and repair. If that damages the model, do it again from the start at a quarter of the learning rate."""
+        original, before = snapshot(model), utility(model, problem)
+        targets = Targets(model, problem)
+        for attempt in range(_ATTEMPTS):
+            restore(model, original)
+            self._trim(model, problem, log)
+            method = replace(self, lr=self.lr / 4**attempt, batch_size=self._enough_steps(problem))
+            try:
+                method._repair_to(targets, model, problem, log)
+            except FailedError:
+                if attempt == _ATTEMPTS - 1:
+                    raise
+            else:
+                if not damage(before, utility(model, problem)):
+                    break
+
+    def _enough_steps(self, problem: Problem) -> int:
+        """Return the size of a batch: smaller than asked for if an epoch would have too few steps."""
+        return min(self.batch_size, max(_SMALL_BATCH, len(problem.retain) // _STEPS))
+
+    def _repair_to(self, targets: Targets, model: nn.Module, problem: Problem, log: Log) -> None:
+        """Algorithm 1, right, whose forget loss is minus the distance of forgotten records from unseen ones."""
+        descent = Descent(model, problem, self, "repair", log)
+        cooldown = Cooldown(descent, self.epochs, problem.steps(problem.retain, self.batch_size))
+        for _ in descent.epochs(self.epochs):
+            if cooldown.is_over(targets.are_met):
+                break
+            for retain_batch, forget_batch in descent.pairs(problem.retain, targets.forget):
+                repair = descent.gradient(retain_batch)
+                loss = targets.loss(descent, forget_batch)
+                forget = descent.gradient(forget_batch, loss, frozen_norm_statistics=True)
+                subtract_(repair, self._amount(descent, repair, forget), forget)
+                descent.step(repair, cooldown.share_left * self.lr)
+
+    def _amount(self, descent: Descent, repair: list[Tensor], forget: list[Tensor]) -> float:
+        """Return how much of the forget gradient to subtract (equations 3 to 5)."""
+        balance = bounded(self.balance, repair, forget) if self._reading.bounded else self.balance
+        guarded = self.project and (descent.step_in_epoch + 1) % self.every == 0
+        return guard(repair, forget, balance) if guarded else balance
 
     def _is_repaired(self, descent: Descent, before: Mapping[str, float]) -> bool:
         """Return whether an epoch begins and the model is about as good as it was before the trim."""
         return descent.at_epoch_start and not damage(before, utility(descent.model, descent.problem), strictness=2)
 
-    def _guard(
-        self, descent: Descent, repair: list[Tensor], forget_batch: Batch, reference: list[Tensor], unseen: Part | None
-    ) -> None:
-        """Turn the gradient on retained data into the guarded one, in place (equations 3 to 5)."""
+    def _guard(self, descent: Descent, repair: list[Tensor], forget_batch: Batch, reference: list[Tensor]) -> None:
+        """Turn the gradient on retained data into the guarded one, in place."""
         still = not self._reading.moves_statistics
-        loss, forget = descent.loss_and_gradient(forget_batch, frozen_norm_statistics=still)
-        if self._reading.bounded and loss >= self._target_loss(descent, unseen):
-            return
-        balance = bounded(self.balance, repair, forget) if self._reading.bounded else self.balance
-        if not self.project or (descent.step_in_epoch + 1) % self.every:
-            subtract_(repair, balance, forget)
-        elif reference or self._reading.margin:
-            subtract_(repair, balance, forget)
+        forget = descent.gradient(forget_batch, frozen_norm_statistics=still)
+        guarded = self.project and (descent.step_in_epoch + 1) % self.every == 0
+        if guarded and (reference or self._reading.margin):
+            subtract_(repair, self.balance, forget)
             self._guard_with_margin(descent, repair, reference or forget)
         else:
-            subtract_(repair, guard(repair, forget, balance), forget)
+            subtract_(repair, self._amount(descent, repair, forget), forget)
 
     def _guard_with_margin(self, descent: Descent, gradient: list[Tensor], reference: list[Tensor]) -> None:
         """Take the reference out of a gradient that points along it, in place, as the published code does."""
@@ -196,22 +256,3 @@ class Scissorhands(Method):
                 found = gradients(problem.loss(model, batch), descent.parameters)
             descent.memory.update(zip(descent.parameters, found, strict=True))
         return [descent.memory[name] for name in descent.parameters]
-
-    def _target_loss(self, descent: Descent, unseen: Part | None) -> Tensor | float:
-        """Return the forget loss at which forgetting stops: the loss on unseen records of the same classes.
-
-        There are none if a class is forgotten whole: then it is twice the loss of a random guess.
-        """
-        if unseen is None:
-            return _CHANCE_FACTOR * descent.problem.chance_loss
-        if descent.global_step % _MEASURE_EVERY == 0:
-            batch = next(descent.problem.batches(unseen, self.batch_size, "unseen", descent.global_step))
-            descent.memory[_TARGET] = descent.loss(batch, frozen_norm_statistics=True)
-        return descent.memory[_TARGET]
-
-    def _unseen_of_forgotten_classes(self, problem: Problem) -> Part | None:
-        """Return the unseen records of the classes that are forgotten."""
-        if problem.calibration is None:
-            return None
-        alike = torch.isin(problem.calibration.labels, problem.forget.labels)
-        return replace(problem.calibration, ids=problem.calibration.ids[alike]) if alike.any() else None

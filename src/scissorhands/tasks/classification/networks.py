@@ -65,12 +65,15 @@ class Block(nn.Module):
 
 
 class ResNet(nn.Module):
-    """A residual network with the stem for small images: one 3 × 3 convolution, no pooling."""
+    """A residual network with the stem for small images: one 3 × 3 convolution, no pooling.
 
-    def __init__(self, depths: list[int], classes: int, channels: int, width: int) -> None:
+    With a `stride` of 2 in the stem, everything after it has a quarter of the pixels, and costs a quarter.
+    """
+
+    def __init__(self, depths: list[int], classes: int, channels: int, width: int, stride: int) -> None:
         super().__init__()
         self.normalize = Normalize([0.5] * channels, [0.25] * channels)
-        self.conv1 = Conv(channels, width, 3)
+        self.conv1 = Conv(channels, width, 3, stride)
         self.bn1 = nn.BatchNorm2d(width)
         self.layer1 = _stage(width, width, depths[0], stride=1)
         self.layer2 = _stage(width, 2 * width, depths[1], stride=2)
@@ -111,14 +114,14 @@ class SmallNet(nn.Module):
         return out
 
 
-def resnet18(classes: int, channels: int, width: int = 64) -> ResNet:
+def resnet18(classes: int, channels: int, width: int = 64, stride: int = 1) -> ResNet:
     """Build a ResNet of 18 layers, as in the paper."""
-    return ResNet([2, 2, 2, 2], classes, channels, width)
+    return ResNet([2, 2, 2, 2], classes, channels, width, stride)
 
 
-def resnet34(classes: int, channels: int, width: int = 64) -> ResNet:
+def resnet34(classes: int, channels: int, width: int = 64, stride: int = 1) -> ResNet:
     """Build a ResNet of 34 layers."""
-    return ResNet([3, 4, 6, 3], classes, channels, width)
+    return ResNet([3, 4, 6, 3], classes, channels, width, stride)
 
 
 def small(classes: int, channels: int, width: int = 16) -> SmallNet:

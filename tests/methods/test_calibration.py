@@ -1,4 +1,4 @@
-"""Calibrated repair against its formula, and on a network that has learned its data by heart."""
+"""Calibrated Scissorhands against its formula, and on a network that has learned its data by heart."""
 
 import copy
 from dataclasses import replace
@@ -11,10 +11,10 @@ from torch import Tensor, nn
 import scissorhands as sh
 from scissorhands.data.labels import Relabeled
 from scissorhands.data.records import Part, Stored
-from scissorhands.methods import logits_of
-from scissorhands.methods.calibrated import margins, same_rank, stand_ins
+from scissorhands.methods import logits_of, scissorhands
+from scissorhands.methods.calibration import margins, same_rank, stand_ins
 
-ONE_STEP = {"epochs": 1, "min_steps": 0, "lr": 0.1, "momentum": 0.0, "weight_decay": 0.0, "batch_size": 1000}
+ONE_STEP = {"epochs": 1, "project": False, "lr": 0.1, "momentum": 0.0, "weight_decay": 0.0, "batch_size": 1000}
 EPOCHS = 60
 
 
@@ -66,7 +66,9 @@ def test_a_margin_is_the_log_odds_of_the_label() -> None:
 
 
 @pytest.mark.parametrize("whole", [False, True], ids=["some records", "a whole class"])
-def test_a_step_is_that_of_the_formula(whole: bool) -> None:
+def test_a_step_is_that_of_the_formula(whole: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(scissorhands, "_SMALL_BATCH", 1000)  # all records in one batch
+    monkeypatch.setattr(scissorhands, "_ATTEMPTS", 1)
     data = records(60, 1.0)
     data = Stored(data.inputs.double(), data.labels)
     ids = (data.labels == 1).nonzero().flatten() if whole else torch.arange(0, 30, 2)
@@ -93,7 +95,7 @@ def test_a_step_is_that_of_the_formula(whole: bool) -> None:
     loss = loss + 0.3 * (excess * log_odds(model, inputs, labels)).mean()
     slopes = torch.autograd.grad(loss, list(model.parameters()))
     expected = [p.detach() - 0.1 * slope for p, slope in zip(model.parameters(), slopes, strict=True)]
-    sh.CalibratedRepair(forget_weight=0.3, **ONE_STEP).scrub(model, problem)  # type: ignore[arg-type]
+    sh.Scissorhands(balance=0.3, **ONE_STEP).scrub(model, problem)  # type: ignore[arg-type]
     torch.testing.assert_close([p.detach() for p in model.parameters()], expected)
 
 
@@ -122,16 +124,16 @@ def test_forgotten_records_can_no_longer_be_told_from_unseen_ones_and_the_rest_i
     audit = replace(problem.calibration, ids=problem.calibration.ids[150:])
     problem = replace(problem, calibration=replace(problem.calibration, ids=problem.calibration.ids[:150]))
 
-    def told_apart(model: nn.Module) -> float:
+    def likeness(model: nn.Module) -> float:
         return float(ks_2samp(margins_of(model, problem.forget).numpy(), margins_of(model, audit).numpy()).pvalue)
 
     assert accuracy(original, problem.forget) > 0.98
-    assert told_apart(original) < 1e-6
+    assert likeness(original) < 1e-6
     finetuned, calibrated = copy.deepcopy(original), copy.deepcopy(original)
     sh.FineTune(lr=0.05, batch_size=64).scrub(finetuned, problem)
-    assert told_apart(finetuned) < 1e-6
-    sh.CalibratedRepair().scrub(calibrated, problem)
-    assert told_apart(calibrated) > 0.01
+    assert likeness(finetuned) < 1e-6
+    sh.Scissorhands().scrub(calibrated, problem)
+    assert likeness(calibrated) > 0.01
     assert accuracy(calibrated, problem.retain) > 0.97
     assert accuracy(calibrated, audit) > accuracy(original, audit) - 0.05
 
@@ -141,5 +143,5 @@ def test_records_that_went_too_far_are_pulled_back(case: tuple[nn.Module, sh.Pro
     wrong = Relabeled(problem.forget.records, (problem.forget.records.labels + 1) % 3)
     sh.Training(epochs=20, lr=0.1, batch_size=32).fit(model, problem, part=Part(wrong, problem.forget.ids))
     low = accuracy(model, problem.forget)
-    sh.CalibratedRepair().scrub(model, problem)
+    sh.Scissorhands().scrub(model, problem)
     assert low < 0.5 < accuracy(model, problem.forget)
