@@ -83,12 +83,22 @@ def read_json(path: Path, kind: type[T]) -> T:
     return content
 
 
-def require_kinds(path: Path, content: Mapping[str, Any], kinds: Mapping[str, type | UnionType]) -> None:
-    """Refuse a file in which a value is of another kind than it should be, or is missing where None will not do."""
-    for name, kind in kinds.items():
-        if not isinstance(content.get(name), kind) or isinstance(content.get(name), bool):
-            shown = f"cannot be {content[name]!r:.40}" if name in content else "is missing"
-            raise ReadError(f"{path} cannot be read: its '{name}' {shown}.")
+Kinds = Mapping[str, type | UnionType]
+
+
+def require_kinds(path: Path, content: Mapping[str, Any], kinds: Kinds, optional: Kinds | None = None) -> None:
+    """Refuse a file in which a value is missing or of another kind; those that are `optional` may be missing.
+
+    A name with a dot is that of a value in a table.
+    """
+    for name, kind in {**kinds, **(optional or {})}.items():
+        table, _, inner = name.rpartition(".")
+        there = content.get(table) if table else content
+        if isinstance(there, Mapping) and inner in there:
+            if not isinstance(there[inner], kind) or isinstance(there[inner], bool):
+                raise ReadError(f"{path} cannot be read: '{name}' is {str(there[inner])[:40]!r}.")
+        elif name in kinds:
+            raise ReadError(f"{path} cannot be read: it has no '{name}'.")
 
 
 def read_tensors(path: Path) -> dict[str, Tensor]:

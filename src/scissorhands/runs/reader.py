@@ -66,7 +66,7 @@ def read_evidence(folder: Path) -> dict[str, Any]:
         return {}
     tensors = read_tensors(path)
     if read_metadata(path).get("seal") != tensors_seal(tensors):
-        raise RunError(f"{path} was changed after it was written, so it is not trusted. Make the run again.")
+        raise RunError(f"{path} was changed after it was written. Make the run again.")
     try:
         return from_tensors(tensors)
     except (ValueError, TypeError, RuntimeError, IndexError) as error:
