@@ -41,7 +41,7 @@ def test_classes_are_matched(data: list[str], model: list[str], given: str, expe
         (["a"], ["b"], "a", SettingError, "'a' is not of the form DATA=MODEL"),
         (["cat"], ["b"], "cst=b", SettingError, "the data has no class 'cst'. Did you mean 'cat'?"),
         (["cat"], ["dog"], "cat=dgo", SettingError, "the model has no class 'dgo'. Did you mean 'dog'?"),
-        (["a"], ["b"], "a=b,a=b", SettingError, "'a' stands there twice"),
+        (["a"], ["b"], "a=b,a=b", SettingError, "'a' is given twice"),
         (["a"], ["b"], "a=7", SettingError, "the model has no class '7'"),
         (["a"], [], "a=0", SettingError, "does not say what its classes are called"),
     ],

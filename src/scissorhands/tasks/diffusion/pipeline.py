@@ -26,6 +26,7 @@ from .extras import imported
 
 INDEX = "model_index.json"
 WEIGHTS = Path("unet") / "diffusion_pytorch_model.safetensors"
+_ENCODED = 32  # images in a batch of the autoencoder
 _PARTS = ("unet", "vae", "text_encoder", "tokenizer", "scheduler")
 _OPTIONAL = ("safety_checker", "feature_extractor", "image_encoder")
 _LIBRARIES = (None, "diffusers", "transformers", "stable_diffusion")  # any other is code that the folder brings along
@@ -128,13 +129,13 @@ def encoded_text(pipeline: Any, prompts: list[str]) -> Tensor:
     return found
 
 
-def encoded_images(pipeline: Any, images: Tensor, batch_size: int = 32) -> Tensor:
+def encoded_images(pipeline: Any, images: Tensor) -> Tensor:
     """Encode 8-bit images as latents for the U-Net."""
     vae = pipeline.vae
     with torch.no_grad():
         found = [
             vae.encode((some.to(vae.device, vae.dtype) / 127.5) - 1).latent_dist.mode().cpu()
-            for some in images.split(batch_size)
+            for some in images.split(_ENCODED)
         ]
     return torch.cat(found) * float(vae.config.scaling_factor)
 
