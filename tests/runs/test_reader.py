@@ -35,7 +35,7 @@ def test_a_folder_that_is_not_there_is_no_run(tmp_path: Path) -> None:
 
 def test_a_folder_without_run_toml_is_no_run(tmp_path: Path) -> None:
     assert not runs.is_run(tmp_path)
-    with pytest.raises(RunError, match=r"is no run folder: it has no run\.toml"):
+    with pytest.raises(RunError, match=r"is not a run folder: it has no run\.toml"):
         runs.read(tmp_path)
 
 

@@ -82,7 +82,7 @@ def _few_shot_seconds(context: Context, pace: Pace) -> float:
 
 def _relearning(context: Context, log: Log) -> dict[str, Any]:
     if context.original_accuracy is None:
-        raise SettingError("what the original knew of the forgotten records is not recorded.")
+        raise SettingError("the original's accuracy on the forgotten records is not recorded.")
     found = probes.relearn(
         context.model, context.problem, context.original_accuracy, context.batch_size, context.settings.relearn, log
     )

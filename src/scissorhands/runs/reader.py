@@ -22,7 +22,7 @@ def read(folder: Path) -> Run:
     if not folder.is_dir():
         raise RunError(f"there is no run folder '{folder}'.")
     if not is_run(folder):
-        raise RunError(f"{folder} is no run folder: it has no run.toml.")
+        raise RunError(f"{folder} is not a run folder: it has no run.toml.")
     if not (folder / SCORES).exists():
         raise RunError(f"{folder} has no scores.json: the run did not finish. Run it again with --overwrite.")
     record, stored = read_toml(folder / "run.toml"), read_scores(folder)

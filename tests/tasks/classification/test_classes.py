@@ -36,7 +36,7 @@ def test_classes_are_matched(data: list[str], model: list[str], given: str, expe
     ("data", "model", "given", "error", "says"),
     [
         (["lorry"], ["truck"], "", DataError, "the model has no class 'lorry', as the data has. Its classes: truck."),
-        (["a", "A"], ["a", "b"], "", DataError, "two classes of the data are the model's class 'a'"),
+        (["a", "A"], ["a", "b"], "", DataError, "two classes of the data match the model's class 'a'"),
         (["a"], ["a", "A"], "", DataError, "several classes of the model are called 'a'"),
         (["a"], ["b"], "a", SettingError, "'a' is not of the form DATA=MODEL"),
         (["cat"], ["b"], "cst=b", SettingError, "the data has no class 'cst'. Did you mean 'cat'?"),

@@ -66,7 +66,7 @@ def close(one: Tensor, other: Tensor) -> bool:
 # Drawing
 
 
-def test_images_are_bytes_in_colour_of_the_size_of_the_pipeline(pipeline: Any) -> None:
+def test_images_are_bytes_in_color_of_the_size_of_the_pipeline(pipeline: Any) -> None:
     found = list(drawn(pipeline, asked(["a three"] * 5, [0, 1, 2, 3, 4]), HOW))
     assert [batch.shape for batch in found] == [(2, 3, 8, 8), (2, 3, 8, 8), (1, 3, 8, 8)]
     assert {batch.dtype for batch in found} == {torch.uint8}
@@ -223,7 +223,7 @@ def test_images_of_two_makings_are_not_mixed(what: str, pipeline: Any, tmp_path:
     given: dict[str, Any] = {"prompts": PROMPTS, "per_prompt": 1, "seed": 0, "how": HOW}
     sample(pipeline, **given, folder=tmp_path)
     before = contents(tmp_path)
-    with pytest.raises(DataError, match="drawn otherwise"):
+    with pytest.raises(DataError, match="drawn with other settings"):
         sample(pipeline, **{**given, **OTHERWISE[what]}, folder=tmp_path)
     assert contents(tmp_path) == before
 
@@ -233,7 +233,7 @@ def test_images_of_another_pipeline_are_not_mixed_in(pipeline: Any, tmp_path: Pa
     other = tinysd.pipeline()
     with torch.no_grad():
         other.unet.conv_out.bias += 1
-    with pytest.raises(DataError, match="drawn otherwise"):
+    with pytest.raises(DataError, match="drawn with other settings"):
         sample(other, PROMPTS, 1, 0, HOW, tmp_path)
 
 
@@ -247,7 +247,7 @@ def test_a_folder_of_something_else_is_left_alone(pipeline: Any, tmp_path: Path)
 # A folder of one's own
 
 
-def test_grey_and_coloured_images_of_other_sizes_become_colour_of_one_size(tmp_path: Path) -> None:
+def test_gray_and_colored_images_of_other_sizes_become_color_of_one_size(tmp_path: Path) -> None:
     Image.new("L", (20, 31), 200).save(tmp_path / "gray.jpg")
     Image.new("RGB", (5, 7), (255, 0, 10)).save(tmp_path / "color.png")
     Image.new("RGBA", (16, 16), (0, 90, 0, 255)).save(tmp_path / "clear.png")

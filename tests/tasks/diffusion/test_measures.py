@@ -200,7 +200,7 @@ def test_features_that_are_no_rows_are_refused() -> None:
 
 
 def test_features_that_cannot_take_the_images_say_so() -> None:
-    with pytest.raises(ModelError, match=r"^the features 'small' cannot be had of images of 3 × 4 × 4: "):
+    with pytest.raises(ModelError, match=r"^the features 'small' cannot be computed from images of 3 × 4 × 4: "):
         Features("small", Small())(drawn(2, side=4))
 
 
@@ -217,7 +217,8 @@ def test_torchscript_that_cannot_take_the_images_says_so_in_one_line() -> None:
         warnings.filterwarnings("ignore", "`torch.jit", DeprecationWarning)
         module = torch.jit.script(Colored())
     assert Features("colored", module)(drawn(2)).shape == (2, 192)
-    with pytest.raises(ModelError, match=r"'colored' cannot be had of images of 1 × 8 × 8: .*three channels") as caught:
+    says = r"'colored' cannot be computed from images of 1 × 8 × 8: .*three channels"
+    with pytest.raises(ModelError, match=says) as caught:
         Features("colored", module)(drawn(2, channels=1))
     assert "\n" not in str(caught.value)
 

@@ -33,7 +33,7 @@ def numbers(data: Sequence[str], model: Sequence[str], given: str = "") -> list[
     found = [asked[name] if name in asked else _number(name, model) for name in data]
     if len(set(found)) < len(found):
         twice = next(number for number in found if found.count(number) > 1)
-        raise DataError(f"two classes of the data are the model's class '{_shown(model, twice)}'. {_HINT}")
+        raise DataError(f"two classes of the data match the model's class '{_shown(model, twice)}'. {_HINT}")
     return None if found == list(range(len(model))) else found
 
 

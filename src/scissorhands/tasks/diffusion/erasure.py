@@ -28,7 +28,7 @@ _LOOKED_AT = 256  # images of a kind that the loss before and after is measured 
 class Erasure(Settings):
     """How a concept is erased, whatever the method."""
 
-    anchor: str = setting("", text, "prompt that the model is to take the concept for; if empty, images are unlearned")
+    anchor: str = setting("", text, "prompt to replace the concept with; if empty, images are unlearned")
     data: str = setting("", text, "folder of images with prompts; if empty, images are drawn from the pipeline itself")
     per_prompt: int = setting(100, at_least_one, "images that are drawn for each word; as many in all of what is kept")
     retain: str = setting("", text, "prompts to keep, separated by semicolons, for images that are drawn")

@@ -120,7 +120,7 @@ class Features:
         except (RuntimeError, torch.jit.Error) as error:  # TorchScript gives its reason last
             reason = str(error).strip().splitlines()[-1]
             raise ModelError(
-                f"the features '{self.name}' cannot be had of images of {_shown(inputs.shape[1:])}: {reason}"
+                f"the features '{self.name}' cannot be computed from images of {_shown(inputs.shape[1:])}: {reason}"
             ) from error
         if not isinstance(found, Tensor) or found.dim() != 2 or len(found) != len(images):
             shape = _shown(found.shape) if isinstance(found, Tensor) else type(found).__name__

@@ -173,7 +173,7 @@ def require(folder: Path) -> dict[str, Any]:
     if not folder.is_dir():
         raise ModelError(f"there is no pipeline folder '{folder}'.")
     if not (folder / INDEX).exists():
-        raise ModelError(f"{folder} is no pipeline folder: it has no {INDEX}.")
+        raise ModelError(f"{folder} is not a pipeline folder: it has no {INDEX}.")
     require_inside(folder / INDEX, folder)
     index = read_config(folder / INDEX)
     require_no_code(folder / INDEX, index)
@@ -194,7 +194,7 @@ def require(folder: Path) -> dict[str, Any]:
 def _require_part(folder: Path, name: str, named: Any) -> None:
     """Refuse a part that a StableDiffusionPipeline does not have, that is code, or that leads elsewhere."""
     if name not in (*_PARTS, *_OPTIONAL):
-        raise ModelError(f"{folder / INDEX} lists '{name}', which is no part of a StableDiffusionPipeline.")
+        raise ModelError(f"{folder / INDEX} lists '{name}', which is not part of a StableDiffusionPipeline.")
     if not (isinstance(named, list) and len(named) == 2 and all(isinstance(one, str | None) for one in named)):
         raise ModelError(f"{folder / INDEX} does not name the class of '{name}'.")
     if named[0] not in _LIBRARIES:
