@@ -4,8 +4,8 @@
 
 For each of 100 draws of what is forgotten it trains an original, two retrained models of different seeds, and a
 reference model on half of the retained data, all on the digits inside scikit-learn. Three cases: digits of which a
-fifth have a wrong label, so that something is learnt by heart; a whole class; and digits as they are, of which hardly
-any are learnt by heart, so that there is hardly anything to find. Prints how often each verdict was given and, as the
+fifth have a wrong label, so that something is learned by heart; a whole class; and digits as they are, of which hardly
+any are learned by heart, so that there is hardly anything to find. Prints how often each verdict was given and, as the
 last line, one JSON object whose `ratio` is the smallest share of retrained models called indistinguishable.
 """
 
@@ -32,7 +32,7 @@ from scissorhands.tasks.classification.models import create
 HOLDOUT = 0.2
 TRAINING = Training(epochs=30, lr=0.05, batch_size=64)
 CASES = {
-    "random 10 %, a fifth mislabelled": ("random:10%", 0.2),
+    "random 10 %, a fifth mislabeled": ("random:10%", 0.2),
     "class 3": ("class:3", 0.0),
     "random 10 %": ("random:10%", 0.0),
 }
@@ -57,7 +57,7 @@ def main() -> None:
 def case(name: str, forget: str, wrong: float, draws: int) -> Iterator[dict[str, Any]]:
     """The verdicts on retrained and original models, with either kind of reference."""
     data = sh.Source.make({"name": "digits"}).load()
-    train = mislabelled(data.train, wrong)
+    train = mislabeled(data.train, wrong)
     splits = [
         sh.split(train, sh.Forget(forget), test=data.test, unseen=held_out(train, HOLDOUT, i).tolist(), seed=i)
         for i in range(draws)
@@ -89,11 +89,11 @@ def case(name: str, forget: str, wrong: float, draws: int) -> Iterator[dict[str,
             yield {"case": name, "model": model, "reference": reference, "calls": dict(Counter(found))}
 
 
-def mislabelled(records: Records, share: float) -> Records:
+def mislabeled(records: Records, share: float) -> Records:
     """The records with a share of wrong labels; as they are where the share is 0."""
     if not share:
         return records
-    draw = generator(0, "mislabelled")
+    draw = generator(0, "mislabeled")
     chosen = torch.rand(len(records), generator=draw) < share
     shift = torch.randint(1, len(records.classes), (len(records),), generator=draw)
     return Relabeled(records, torch.where(chosen, (records.labels + shift) % len(records.classes), records.labels))

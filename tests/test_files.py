@@ -164,6 +164,6 @@ def test_a_user_without_a_home_has_a_cache_that_is_not_in_the_folder_one_is_in(
 
 
 def test_what_is_no_text_in_utf8_is_not_written(tmp_path: Path) -> None:
-    with pytest.raises(WriteError, match="is no text in UTF-8"):
+    with pytest.raises(WriteError, match="is not UTF-8 text"):
         files.write_text(tmp_path / "a.toml", "folder = 'nd\udcff'")
     assert not list(tmp_path.iterdir())

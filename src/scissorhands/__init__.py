@@ -2,6 +2,7 @@
 
 from importlib.metadata import version
 
+from . import interrupts  # noqa: F401  # first, so that Ctrl-C ends a command quietly from here on
 from .data.forget import Forget
 from .data.problem import Problem
 from .data.sources import Source

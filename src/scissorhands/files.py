@@ -58,7 +58,7 @@ def read_text(path: Path, most: int = _MOST) -> str:
     try:
         return read_bytes(path, most).decode("utf-8-sig")
     except UnicodeDecodeError:
-        raise ReadError(f"{path} cannot be read: it is no text in UTF-8.") from None
+        raise ReadError(f"{path} cannot be read: it is not UTF-8 text.") from None
 
 
 def read_toml(path: Path, most: int = _MOST) -> dict[str, Any]:
@@ -79,16 +79,26 @@ def read_json(path: Path, kind: type[T]) -> T:
     except (ValueError, RecursionError) as error:
         raise ReadError(f"{path} cannot be read as JSON: {_reason(error)}.") from None
     if not isinstance(content, kind):
-        raise ReadError(f"{path} cannot be read: it holds no JSON {'object' if kind is dict else kind.__name__}.")
+        raise ReadError(f"{path} cannot be read: it is not a JSON {'object' if kind is dict else kind.__name__}.")
     return content
 
 
-def require_kinds(path: Path, content: Mapping[str, Any], kinds: Mapping[str, type | UnionType]) -> None:
-    """Refuse a file in which a value is of another kind than it should be, or is missing where None will not do."""
-    for name, kind in kinds.items():
-        if not isinstance(content.get(name), kind) or isinstance(content.get(name), bool):
-            shown = f"cannot be {content[name]!r:.40}" if name in content else "is missing"
-            raise ReadError(f"{path} cannot be read: its '{name}' {shown}.")
+Kinds = Mapping[str, type | UnionType]
+
+
+def require_kinds(path: Path, content: Mapping[str, Any], kinds: Kinds, optional: Kinds | None = None) -> None:
+    """Refuse a file in which a value is missing or of another kind; those that are `optional` may be missing.
+
+    A name with a dot is that of a value in a table.
+    """
+    for name, kind in {**kinds, **(optional or {})}.items():
+        table, _, inner = name.rpartition(".")
+        there = content.get(table) if table else content
+        if isinstance(there, Mapping) and inner in there:
+            if not isinstance(there[inner], kind) or isinstance(there[inner], bool):
+                raise ReadError(f"{path} cannot be read: '{name}' is {str(there[inner])[:40]!r}.")
+        elif name in kinds:
+            raise ReadError(f"{path} cannot be read: it has no '{name}'.")
 
 
 def read_tensors(path: Path) -> dict[str, Tensor]:
@@ -116,7 +126,7 @@ def read_metadata(path: Path) -> dict[str, str]:
 
 @contextmanager
 def replacing(path: Path, *, private: bool = False) -> Iterator[Path]:
-    """Give a new, empty file to write to, which replaces `path` when the block ends: that is whole or absent.
+    """Write to a temporary file, then rename it to `path`.
 
     A link, a device or a folder is not replaced. A private file is readable by its owner only.
     """
@@ -144,7 +154,7 @@ def write_text(path: Path, content: str, *, private: bool = False) -> None:
         encoded = content.encode()
     except UnicodeEncodeError as error:
         wrong = content[max(0, error.start - 40) : error.end]
-        raise WriteError(f"cannot write {path}: {wrong!a}, which it would hold, is no text in UTF-8.") from None
+        raise WriteError(f"cannot write {path}: {wrong!a} is not UTF-8 text.") from None
     with replacing(path, private=private) as part:
         part.write_bytes(encoded)
 

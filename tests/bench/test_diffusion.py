@@ -229,7 +229,7 @@ def test_run_again_it_does_nothing_new(out: Path, base: Path) -> None:
     assert f"wrote {out / 'report.html'} and {out / 'table.json'}" in answer.err
 
 
-def test_a_judgement_that_is_missing_is_made_again_from_the_images_there(out: Path, base: Path) -> None:
+def test_a_judgment_that_is_missing_is_made_again_from_the_images_there(out: Path, base: Path) -> None:
     before, when = files(out), stamps(out)
     shutil.rmtree(out / "seed-1" / "finetune" / "judged")
     (out / "table.json").unlink()
@@ -384,7 +384,7 @@ MISTAKES: dict[str, tuple[str, dict[str, Any], str]] = {
         "Erasure has no setting 'anchr'. Did you mean 'anchor'?",
     ),
     "a judge that is misspelt": ("judging", {"clips": "x"}, "Judging has no setting 'clips'. Did you mean 'clip'?"),
-    "nobody who judges": ("judging", {"classifier": None}, "say by what to judge"),
+    "nobody who judges": ("judging", {"classifier": None}, "choose a measure"),
     "a classifier that is not there": ("judging", {"classifier": "./no"}, "there is no model folder 'no'."),
     "features without real images": ("judging", {"features": "a.pt"}, "FID needs both, features and real images."),
     "a file of prompts that is not there": ("", {"prompts": "no.csv"}, "the prompts 'no.csv' cannot be read"),

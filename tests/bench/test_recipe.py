@@ -311,7 +311,7 @@ def test_a_folder_whose_recipe_is_not_known_is_not_taken_for_a_bench(tmp_path: P
     for name in ("table.json", "report.html", "seed-0", "run.toml"):
         out = tmp_path / f"with-{name}"
         (out / name).mkdir(parents=True)
-        with pytest.raises(RunError, match="not known to be of this recipe: choose another folder"):
+        with pytest.raises(RunError, match="contains files this recipe did not write: choose another folder"):
             bench(Recipe.read(written(tmp_path, BRIEF)), out, "cpu")
     (tmp_path / "file").touch()
     with pytest.raises(RunError, match=r"cannot write to .*file: "):

@@ -120,7 +120,7 @@ MISTAKES = {
     "no parameter of that name": (f"{SCRUB} class:3 --set parameters=layer9.*", "One is 'conv1.weight'."),
     "an unknown data set": (f"{SCRUB} class:3 --data imagenet", "no data set or folder 'imagenet'"),
     "a misspelt data set": (f"{SCRUB} class:3 --data digit", "Did you mean 'digits'?"),
-    "a way to read no data": (f"{SCRUB} class:3 --data-set size=8", "name it too: --data"),
+    "a way to read no data": (f"{SCRUB} class:3 --data-set size=8", "--data-set needs --data"),
     "an unknown augmentation": (
         f"{TRAIN} --data-set augment=flop -o out",
         "no augmentation 'flop'. Did you mean 'flip'?",
@@ -136,9 +136,9 @@ MISTAKES = {
     "a condition of words on numbers": (f"{SCRUB} 'where:label == three'", "holds numbers, and 'three' is none"),
     "a condition with [markup]": (f"{SCRUB} 'where:label == [bold]x[/]'", "'[bold]x[/]' is none"),
     "a condition with :an_emoji:": (f"{SCRUB} 'where:label == :cat:'", "':cat:' is none"),
-    "an id out of range": (f"{SCRUB} ids:far.txt", "'99999' in 'far.txt' is no id"),
-    "an id twice": (f"{SCRUB} ids:twice.txt", "id 1 stands twice"),
-    "an id in words": (f"{SCRUB} ids:words.txt", "'two' in 'words.txt' is no id"),
+    "an id out of range": (f"{SCRUB} ids:far.txt", "'99999' in 'far.txt' is not an id"),
+    "an id twice": (f"{SCRUB} ids:twice.txt", "id 1 is listed twice"),
+    "an id in words": (f"{SCRUB} ids:words.txt", "'two' in 'words.txt' is not an id"),
     "an id that was held out": (f"{SCRUB} ids:held.txt", "was held out"),
     "an id that was forgotten before": (
         "scrub three --forget ids:three/forget.txt -o out",
@@ -146,7 +146,7 @@ MISTAKES = {
     ),
     "ids that are no text": (
         f"{SCRUB} ids:bytes.txt",
-        "the list of ids: bytes.txt cannot be read: it is no text in UTF-8.",
+        "the list of ids: bytes.txt cannot be read: it is not UTF-8 text.",
     ),
     "ids in a folder": (f"{SCRUB} ids:run", "it is not a regular file."),
     "ids in no file": (f"{SCRUB} ids:absent.txt", "No such file"),
@@ -237,7 +237,7 @@ MISTAKES = {
     "a place for scores that are there": ("evaluate run -o out", "--output goes with --forget"),
     "data for scores that are there": ("evaluate run --data digits", "--data goes with --forget"),
     "a model to score on nothing": ("evaluate five", "say what it should forget"),
-    "a report on no run": ("report five -o page.html", "five is no run folder: it has no run.toml"),
+    "a report on no run": ("report five -o page.html", "five is not a run folder: it has no run.toml"),
     "a report on nothing there": ("report absent -o page.html", "no run folder 'absent'"),
     "a report on one run twice": ("report three three -o page.html", "have the same seed"),
     "a report into a folder": ("report three -o run", "it is a folder"),
@@ -478,7 +478,7 @@ def test_a_folder_whose_name_is_not_utf8_is_refused_in_one_line(
     for output in ("a", str(tmp_path / "b")):
         answer = cli(f"train --model small --model-set width=4 --set epochs=1 -o {output}")
         assert (answer.code, len(answer.err.splitlines())) == (2, 1)
-        assert "is no text in UTF-8" in answer.err
+        assert "is not UTF-8 text" in answer.err
     assert [*folder.iterdir(), *(path for path in tmp_path.iterdir() if path != folder)] == []
 
 

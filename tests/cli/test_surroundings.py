@@ -1,11 +1,17 @@
 """Odd arguments, terminals and machines: each is answered in one line."""
 
 import io
+import os
+import signal
+import subprocess
 import sys
+from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
 from helpers.commands import cli
+from scissorhands import interrupts
 from scissorhands.cli import main
 from scissorhands.tasks.classification import models
 
@@ -24,7 +30,7 @@ def test_a_terminal_that_knows_only_ascii_shows_another_character(monkeypatch: p
 @pytest.mark.parametrize("command", ["evaluate", "report", "train --set epochs=1 -o"])
 def test_an_argument_that_is_no_utf8_is_refused_in_one_line(command: str) -> None:
     answer = cli(command, "a\udcff")
-    assert (answer.code, answer.err) == (2, "error: an argument is no text in UTF-8: 'a\\udcff'\n")
+    assert (answer.code, answer.err) == (2, "error: an argument is not UTF-8 text: 'a\\udcff'\n")
 
 
 @pytest.mark.parametrize("place", ["", ".", "/"])
@@ -54,3 +60,40 @@ def test_too_little_memory_is_told_in_one_line(
     assert (answer.code, len(answer.err.splitlines())) == (1, 1)
     assert "there is not enough memory: try a smaller batch_size" in answer.err
     assert not list(folder.iterdir())
+
+
+@pytest.fixture
+def interruptible() -> Iterator[None]:
+    """SIGINT as a terminal has it; what runs in the background ignores it, and so do its children."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
+
+
+@pytest.mark.usefixtures("interruptible")
+@pytest.mark.parametrize("module", [True, False], ids=["python -m scissorhands", "scissorhands"])
+def test_an_interrupt_while_torch_is_imported_ends_in_one_line(module: bool, tmp_path: Path) -> None:
+    (tmp_path / "torch.py").write_text("import time\nprint('importing', flush=True)\ntime.sleep(60)\n")
+    script = tmp_path / "scissorhands"  # what pip makes of the entry point
+    script.write_text("from scissorhands.cli import main\nmain()\n")
+    program = ["-m", "scissorhands"] if module else [str(script)]
+    path = os.pathsep.join(filter(None, [str(tmp_path), *sys.path]))
+    with subprocess.Popen(
+        [sys.executable, *program, "methods"],
+        env={**os.environ, "PYTHONPATH": path},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    ) as process:
+        assert process.stdout
+        assert process.stdout.readline() == "importing\n"
+        process.send_signal(signal.SIGINT)
+        said = process.communicate(timeout=30)[1]
+    assert (process.returncode, said) == (130, "error: interrupted; nothing was begun.\n")
+
+
+@pytest.mark.usefixtures("interruptible")
+def test_once_a_command_runs_an_interrupt_is_raised_again() -> None:
+    signal.signal(signal.SIGINT, interrupts._end)
+    cli("methods")
+    assert signal.getsignal(signal.SIGINT) is signal.default_int_handler

@@ -13,7 +13,7 @@ from torch import Tensor, nn
 import scissorhands as sh
 from contract import checks
 from contract.checks import Walk
-from scissorhands import testing
+from scissorhands import tasks, testing
 from scissorhands.distributed import Batch
 from scissorhands.errors import SettingError
 from scissorhands.methods import METHODS
@@ -24,6 +24,8 @@ from scissorhands.settings import to_toml
 from scissorhands.testing import Build, quick
 
 every_method = pytest.mark.parametrize("name", METHODS)
+EVERY = tasks.methods()  # those for pipelines alone too, which test_testing.py runs on a U-Net
+every_setting = pytest.mark.parametrize("name", EVERY)
 
 WALKS: dict[str, Walk] = {
     "scissorhands": ((1, 0), (1, 1)),
@@ -103,28 +105,28 @@ def test_salun_keeps_what_its_mask_leaves_out(build: Build, problem: sh.Problem)
     checks.keeps_what_its_mask_leaves_out(sh.SalUn, build, problem, mask)
 
 
-@every_method
+@every_setting
 def test_settings_survive_toml(name: str) -> None:
-    method = quick(METHODS[name])
-    assert METHODS[name].make(tomllib.loads(to_toml(method.to_dict()))) == method
+    method = quick(EVERY[name])
+    assert EVERY[name].make(tomllib.loads(to_toml(method.to_dict()))) == method
 
 
-@every_method
+@every_setting
 def test_every_setting_refuses_nonsense_and_says_what_it_means(name: str) -> None:
-    for row in METHODS[name].described():
+    for row in EVERY[name].described():
         assert row["meaning"]
         assert row["rule"]
         with pytest.raises(SettingError, match=f"'{row['name']}' must be"):
-            METHODS[name].make({row["name"]: object()})
+            EVERY[name].make({row["name"]: object()})
         if not isinstance(row["default"], str | bool):
             with pytest.raises(SettingError, match=f"'{row['name']}' must be"):
-                METHODS[name].make({row["name"]: -1})
+                EVERY[name].make({row["name"]: -1})
 
 
-@every_method
+@every_setting
 def test_a_method_introduces_itself_in_one_line_and_cites_its_paper(name: str) -> None:
-    assert METHODS[name].paper
-    assert (METHODS[name].__doc__ or "").strip().splitlines()[0].endswith(".")
+    assert EVERY[name].paper
+    assert (EVERY[name].__doc__ or "").strip().splitlines()[0].endswith(".")
 
 
 @pytest.mark.parametrize("saliency", SALIENCY)

@@ -7,8 +7,18 @@ import torch
 from torch import nn
 
 import scissorhands as sh
+from helpers import tinysd
+from scissorhands import tasks
+from scissorhands.errors import SettingError
 from scissorhands.methods import METHODS, Log, Problem, ignore
-from scissorhands.testing import CHECKS, check_method, mlp, resumes_to_the_same_bits, small_problem
+from scissorhands.testing import (
+    CHECKS,
+    check_method,
+    gives_the_same_with_many_processes,
+    mlp,
+    resumes_to_the_same_bits,
+    small_problem,
+)
 
 
 @pytest.mark.parametrize("name", METHODS)
@@ -18,6 +28,21 @@ def test_every_method_of_the_table_resumes_to_the_same_bits(name: str) -> None:
 
 def test_a_sound_method_passes() -> None:
     check_method(sh.FineTune)
+
+
+@pytest.mark.parametrize("name", [name for name in tasks.methods() if name not in METHODS])
+def test_every_method_for_pipelines_alone_keeps_every_promise(name: str) -> None:
+    check_method(tasks.method(name), build=tinysd.small_unet, problem=tinysd.small_problem)
+
+
+def test_a_method_for_pipelines_gives_the_same_with_many_processes() -> None:
+    build, problem = tinysd.small_unet, tinysd.small_problem
+    gives_the_same_with_many_processes(tasks.method("esd"), 2, build, problem)
+
+
+def test_a_method_without_the_model_that_it_needs_says_so() -> None:
+    with pytest.raises(SettingError, match="this method erases concepts from a diffusion pipeline"):
+        check_method(tasks.method("esd"))
 
 
 @dataclass(frozen=True, kw_only=True)

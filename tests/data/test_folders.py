@@ -160,7 +160,7 @@ def test_a_class_that_only_the_test_split_has_images_of_keeps_its_number(folder:
 
 def test_an_empty_class_is_refused(folder: Path) -> None:
     (plain(folder) / "train" / "c").mkdir()
-    assert refused(folder) == f"the class 'c' of {folder} holds no image: fill its folder, or remove it."
+    assert refused(folder) == f"the class 'c' of {folder} has no images: add some, or remove its folder."
 
 
 def test_one_class_alone_is_refused(folder: Path) -> None:
@@ -493,7 +493,7 @@ def test_parquet_files_that_number_classes_otherwise_are_refused(folder: Path) -
     turned = datasets.Features({"image": datasets.Image(), "label": datasets.ClassLabel(names=["y", "x"])})
     rows = datasets.Dataset.from_parquet(str(folder / "test.parquet"), keep_in_memory=True)
     datasets.Dataset(rows.data.table, info=datasets.DatasetInfo(features=turned)).to_parquet(folder / "test.parquet")
-    assert "numbers the classes of 'label' otherwise than the first file: y, x." in refused(folder)
+    assert "numbers the classes of 'label' unlike the first file: y, x." in refused(folder)
 
 
 # from the shell

@@ -86,7 +86,7 @@ def test_over_many_seeds_every_record_is_chosen_about_equally_often() -> None:
 
 @pytest.mark.parametrize("amount", ["x", "%", "ten%", "1.5", "nan%", "inf%", "-inf%", "1e400%", "10%%"])
 def test_a_random_amount_that_is_no_number_is_refused(amount: str) -> None:
-    assert "wants a number of records or a percentage" in refusal(f"random:{amount}")
+    assert "needs a number of records or a percentage" in refusal(f"random:{amount}")
 
 
 @pytest.mark.parametrize(
@@ -156,14 +156,14 @@ def test_ids_are_read_from_a_file_and_sorted(content: str, tmp_path: Path) -> No
 def test_an_id_that_names_no_record_is_refused(bad: str, tmp_path: Path) -> None:
     message = refusal(ids_file(tmp_path, f"1\n{bad}\n"))
     assert message.startswith(f"'{bad}' in '{tmp_path}")
-    assert message.endswith("is no id: ids are whole numbers from 0 to 39.")
+    assert message.endswith("is not an id: they are whole numbers from 0 to 39.")
 
 
 @pytest.mark.parametrize("character", ["x", "1"])
 def test_a_long_line_that_is_no_id_is_cut_in_the_message(character: str, tmp_path: Path) -> None:
     message = refusal(ids_file(tmp_path, character * 10_000))
     assert message.startswith(f"'{character * 40}' in '{tmp_path}")
-    assert message.endswith("is no id: ids are whole numbers from 0 to 39.")
+    assert message.endswith("is not an id: they are whole numbers from 0 to 39.")
 
 
 def test_a_file_of_ids_may_be_given_from_home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -179,7 +179,7 @@ def test_the_last_record_is_an_id_and_the_one_after_is_not(tmp_path: Path) -> No
 
 @pytest.mark.parametrize("content", ["5 6 5", "5 05"])
 def test_a_doubled_id_is_refused(content: str, tmp_path: Path) -> None:
-    assert refusal(ids_file(tmp_path, content)).startswith("id 5 stands twice in")
+    assert refusal(ids_file(tmp_path, content)).startswith("id 5 is listed twice in")
 
 
 def test_an_id_that_was_held_out_is_refused(tmp_path: Path) -> None:

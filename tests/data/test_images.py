@@ -20,8 +20,8 @@ from scissorhands.data.records import Augment
 from scissorhands.errors import DataError
 from scissorhands.randomness import generator
 
-COLOURED = np.random.default_rng(0).integers(0, 256, (4, 6, 3), dtype=np.uint8)
-GREY = COLOURED[..., 0].copy()
+COLORED = np.random.default_rng(0).integers(0, 256, (4, 6, 3), dtype=np.uint8)
+GRAY = COLORED[..., 0].copy()
 
 
 def encoded(image: Image.Image, kind: str = "PNG") -> dict[str, Any]:
@@ -31,11 +31,11 @@ def encoded(image: Image.Image, kind: str = "PNG") -> dict[str, Any]:
 
 
 def colored() -> dict[str, Any]:
-    return encoded(Image.fromarray(COLOURED))
+    return encoded(Image.fromarray(COLORED))
 
 
 def gray() -> dict[str, Any]:
-    return encoded(Image.fromarray(GREY))
+    return encoded(Image.fromarray(GRAY))
 
 
 def damaged(place: int, value: int) -> dict[str, Any]:
@@ -60,15 +60,15 @@ def test_a_color_image_becomes_channels_by_height_by_width() -> None:
     pixels = decode(colored(), 0, None, None)
     assert pixels.dtype == torch.uint8
     assert pixels.shape == (3, 4, 6)
-    assert np.array_equal(pixels.numpy(), np.moveaxis(COLOURED, 2, 0))
+    assert np.array_equal(pixels.numpy(), np.moveaxis(COLORED, 2, 0))
 
 
 def test_a_gray_image_has_one_channel() -> None:
-    assert np.array_equal(decode(gray(), 0, None, None).numpy(), GREY[None])
+    assert np.array_equal(decode(gray(), 0, None, None).numpy(), GRAY[None])
 
 
 def test_a_gray_image_among_colored_ones_gets_three_equal_channels() -> None:
-    assert np.array_equal(decode(gray(), 0, None, False).numpy(), np.stack([GREY] * 3))
+    assert np.array_equal(decode(gray(), 0, None, False).numpy(), np.stack([GRAY] * 3))
 
 
 def test_a_colored_image_among_gray_ones_is_refused() -> None:
@@ -76,9 +76,9 @@ def test_a_colored_image_among_gray_ones_is_refused() -> None:
 
 
 def test_a_black_and_white_image_counts_as_gray() -> None:
-    image = Image.fromarray(GREY > 127)
+    image = Image.fromarray(GRAY > 127)
     assert image.mode == "1"
-    assert np.array_equal(decode(encoded(image), 0, None, None).numpy(), np.where(GREY > 127, 255, 0)[None])
+    assert np.array_equal(decode(encoded(image), 0, None, None).numpy(), np.where(GRAY > 127, 255, 0)[None])
 
 
 def test_a_gray_image_of_16_bits_keeps_the_upper_8_of_them() -> None:
@@ -88,7 +88,7 @@ def test_a_gray_image_of_16_bits_keeps_the_upper_8_of_them() -> None:
 
 @pytest.mark.parametrize("mode", ["RGBA", "P", "CMYK"])
 def test_an_image_of_another_mode_is_turned_into_colors_as_pillow_does(mode: str) -> None:
-    image = Image.fromarray(COLOURED).convert(mode)
+    image = Image.fromarray(COLORED).convert(mode)
     kind = "TIFF" if mode == "CMYK" else "PNG"
     assert np.array_equal(
         decode(encoded(image, kind), 0, None, None).numpy(), np.moveaxis(np.array(image.convert("RGB")), 2, 0)
@@ -97,14 +97,14 @@ def test_an_image_of_another_mode_is_turned_into_colors_as_pillow_does(mode: str
 
 def test_an_image_may_be_a_path(tmp_path: Path) -> None:
     path = tmp_path / "x.png"
-    Image.fromarray(COLOURED).save(path)
+    Image.fromarray(COLORED).save(path)
     pixels = decode({"bytes": None, "path": str(path)}, 0, None, None)
-    assert np.array_equal(pixels.numpy(), np.moveaxis(COLOURED, 2, 0))
+    assert np.array_equal(pixels.numpy(), np.moveaxis(COLORED, 2, 0))
 
 
 def test_a_size_is_height_by_width_and_resizing_is_pillows_bilinear() -> None:
     pixels = decode(colored(), 0, (8, 5), None)
-    expected = np.array(Image.fromarray(COLOURED).resize((5, 8), Image.Resampling.BILINEAR))
+    expected = np.array(Image.fromarray(COLORED).resize((5, 8), Image.Resampling.BILINEAR))
     assert pixels.shape == (3, 8, 5)
     assert np.array_equal(pixels.numpy(), np.moveaxis(expected, 2, 0))
 
@@ -171,7 +171,7 @@ def test_a_device_is_no_image(device: str) -> None:
 
 
 def test_postscript_is_refused_since_reading_it_runs_it(monkeypatch: pytest.MonkeyPatch) -> None:
-    postscript = encoded(Image.fromarray(COLOURED), "EPS")
+    postscript = encoded(Image.fromarray(COLORED), "EPS")
     ran: list[object] = []
     monkeypatch.setattr("PIL.EpsImagePlugin.Ghostscript", lambda *given: ran.append(given))
     assert refusal(lambda: decode(postscript, 41, None, None)) == "record 41 is not a readable image."
@@ -180,7 +180,7 @@ def test_postscript_is_refused_since_reading_it_runs_it(monkeypatch: pytest.Monk
 
 def test_the_file_of_an_animated_image_is_closed(tmp_path: Path) -> None:
     path = tmp_path / "x.gif"
-    frames = [Image.fromarray(GREY), Image.fromarray(255 - GREY)]
+    frames = [Image.fromarray(GRAY), Image.fromarray(255 - GRAY)]
     frames[0].save(path, save_all=True, append_images=frames[1:])
     gc.collect()
     with warnings.catch_warnings(record=True) as left_open:

@@ -77,7 +77,7 @@ def test_modes_are_restored_module_by_module() -> None:
     assert (model[0].training, model[1].training) == (False, True)
 
 
-def test_still_statistics_normalise_by_the_batch_and_leave_no_trace() -> None:
+def test_still_statistics_normalize_by_the_batch_and_leave_no_trace() -> None:
     model, twin = nn.BatchNorm1d(2).train(), nn.BatchNorm1d(2).train()
     x = torch.randn(8, 2) * 3 + 5
     before = {name: b.clone() for name, b in model.named_buffers()}

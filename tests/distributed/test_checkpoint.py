@@ -449,7 +449,7 @@ def test_a_checkpoint_in_which_one_number_changed_is_refused(name: str, tmp_path
 
 def test_a_checkpoint_of_another_loop_is_refused(tmp_path: Path) -> None:
     stopped_at(EVERY["finetune"], tmp_path / "run")
-    with pytest.raises(RunError, match="in the phase 'finetune' with 1 processes, and here is 'sparsify' with 1"):
+    with pytest.raises(RunError, match="in the phase 'finetune' with 1 processes, not in 'sparsify' with 1"):
         attempt(EVERY["l1sparse"], tmp_path / "run")
 
 

@@ -396,7 +396,7 @@ def test_each_record_is_in_some_shadow_models_and_not_in_others(shadows: int, co
 def test_what_could_not_be_had_is_reported_with_its_reason(context: Context) -> None:
     found, failed = gather(replace(context, trainer=None, original_accuracy=None), EVERYTHING)
     assert found.keys() == {"probe", "probe_others", "probe_shots", "reawakened", "few_shot"}
-    assert failed["relearning"] == "what the original knew of the forgotten records is not recorded."
+    assert failed["relearning"] == "the original's accuracy on the forgotten records is not recorded."
     assert failed["references"] == failed["shadows"]
     assert "--train" in failed["references"]
 
@@ -428,7 +428,7 @@ def test_failures_stand_in_the_scores_under_every_metric_that_they_concern(
     scores = sh.evaluate(build(), split, level="standard", settings=FEW)
     for name in ("rmia_auc", "rmia_tpr_1"):
         assert "it is not known how the model was trained" in scores.failed[name]
-    assert scores.failed["relearn_epochs"] == "what the original knew of the forgotten records is not recorded."
+    assert scores.failed["relearn_epochs"] == "the original's accuracy on the forgotten records is not recorded."
     assert {"probe", "reawakened", "few_shot"} <= scores.values.keys()
     assert not {*scores.failed} & {*scores.values}
 

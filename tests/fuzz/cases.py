@@ -883,10 +883,10 @@ def _run(case: Case, hazard: str) -> None:
         for path in sorted(case.work.glob(pattern)):
             damage(path, case.draw)
     case.hazard = ", and missing: ".join([hazard, *list(damaged)[1:]])
-    if case.draw.random() < 0.5:  # somebody edits a run, and computes its hashes anew
+    if case.draw.random() < 0.5:  # somebody edits a run, and computes its hashes again
         with suppress(Exception):
             reseal(case.work / "scrubbed")
-            case.hazard += ", and sealed anew"
+            case.hazard += ", and sealed again"
     looks = DEEP if name in told else LOOKS
     case.command(case.draw.choice(RESUMES[:1] * 6 + RESUMES[1:] if where.startswith(".begun") else looks))
     case.checks += [lambda work: _safe(work / "page.html"), lambda work: _remembers(work / "out", forgotten)]

@@ -1,4 +1,4 @@
-"""Runs that somebody edited, and whose hashes were computed anew, so that only what can be recomputed tells."""
+"""Runs that somebody edited, and whose hashes were computed again, so that only what can be recomputed tells."""
 
 import json
 from pathlib import Path

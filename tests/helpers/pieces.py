@@ -184,7 +184,7 @@ def a_model_in_a_folder_is_loaded_in_parts() -> None:
         assert len(local(parameter)) <= rows, name
 
 
-def a_hollow_model_has_no_memory_and_is_filled_in_parts() -> None:
+def a_model_on_the_meta_device_has_no_memory_and_loads_its_weights_in_parts() -> None:
     found: list[tuple[nn.Module, tuple[list[str], list[str]], bool]] = []
     for name in ("mlp", "convnet", "tied", "frozen", "narrow"):
         with distributed.meta_device():
@@ -203,7 +203,7 @@ def a_hollow_model_has_no_memory_and_is_filled_in_parts() -> None:
         assert all(torch.equal(state[key], value) for key, value in right.state_dict().items()), name
 
 
-def fill_tells_what_is_missing_and_what_is_too_much() -> None:
+def load_weights_tells_what_is_missing_and_what_is_too_much() -> None:
     mlp, narrow = shard(many.build("mlp"), CPU), PLACE / "one" / "narrow.safetensors"
     error = raised(lambda: distributed.load_weights(mlp, [narrow]))
     shallow = shard(nn.Sequential(nn.Flatten(), nn.Linear(64, 1), nn.Tanh(), nn.Linear(1, 3)).double(), CPU)
@@ -401,8 +401,8 @@ CHECKS: dict[str, Callable[[], None]] = {
         batch_norm_over_all_is_that_of_the_whole_batch,
         batch_norm_over_all_with_still_statistics_keeps_them,
         a_model_in_a_folder_is_loaded_in_parts,
-        a_hollow_model_has_no_memory_and_is_filled_in_parts,
-        fill_tells_what_is_missing_and_what_is_too_much,
+        a_model_on_the_meta_device_has_no_memory_and_loads_its_weights_in_parts,
+        load_weights_tells_what_is_missing_and_what_is_too_much,
         models_are_written,
         a_copy_is_shared_out_and_has_its_own_memory,
         a_copy_of_a_frozen_or_tied_model_is_frozen_or_tied,

@@ -14,6 +14,9 @@ from tokenizers.pre_tokenizers import ByteLevel
 from torch import Tensor
 from transformers import CLIPTextConfig, CLIPTextModel, CLIPTokenizer
 
+from scissorhands.data.problem import Problem
+from scissorhands.data.records import Part
+from scissorhands.tasks.diffusion.denoising import Denoising, Latents
 from scissorhands.tasks.diffusion.pipeline import WEIGHTS
 
 WORDS = ("three", "four", "five", "six")
@@ -32,6 +35,8 @@ QUICK: dict[str, dict[str, Any]] = {
     "salun-diffusion": {"epochs": 1, "lr": 1e-3, "batch_size": 3},
     "esd": {"steps": 3, "lr": 1e-3, "inference": 3, "batch_size": 2},
 }
+
+_SHAPES = ((2, (8, 8)), (1, (8, 8)), (9, (4, SIDE // 2, SIDE // 2)))  # of random prompts, no prompt, and latents
 
 # What is wrong with a list of images, and what the one line about it says.
 BROKEN = {
@@ -110,6 +115,21 @@ def pipeline(blocks: int = 2, prediction_type: str = "epsilon") -> Any:
         feature_extractor=None,
         requires_safety_checker=False,
     )
+
+
+def small_unet() -> Any:
+    """The U-Net of the pipeline, with the layers that methods for pipelines change unless told otherwise."""
+    return pipeline(blocks=3).unet.eval()
+
+
+def small_problem() -> Problem:
+    """Random latents for it: three of a prompt to forget, which has an anchor, and six of one to retain."""
+    draw = torch.Generator().manual_seed(0)
+    prompts, nothing, latents = (torch.randn(count, *shape, generator=draw) for count, shape in _SHAPES)
+    records = Latents(latents, torch.tensor([0] * 3 + [1] * 6), torch.tensor([1]), len(prompts))
+    loss = Denoising(DDIMScheduler(**BETAS, clip_sample=False), prompts, nothing, {0: prompts[1]})
+    forget, retain = Part(records, torch.arange(3)), Part(records, torch.arange(3, 9))
+    return Problem(forget, retain, loss=loss, optimizer="adam", warn_on_damage=False)
 
 
 def source(base: Path) -> Path:

@@ -15,6 +15,7 @@ from scissorhands.data.problem import cross_entropy
 from scissorhands.data.records import Fetched, Part, Stored
 from scissorhands.distributed import Batch
 from scissorhands.errors import ModelError
+from scissorhands.methods.descent import linear_decay
 from scissorhands.methods.heads import head_of, widened
 from scissorhands.methods.saliency import mean_gradient
 
@@ -65,7 +66,7 @@ def test_l1_sparse_adds_the_sign_of_the_weight_and_fades(linear: nn.Module, exac
     first = {name: p - 0.1 * penalty[name] for name, p in step(linear, exact, exact.retain, -0.1).items()}
     sh.L1Sparse(gamma=0.01, epochs=1, lr=0.1, **PLAIN).scrub(linear, exact)
     torch.testing.assert_close(weights(linear), first)
-    assert [sh.L1Sparse(gamma=1.0, epochs=2).faded(epoch) for epoch in (0, 1)] == [1.0, 0.5]
+    assert [linear_decay(1.0, epoch, 2) for epoch in (0, 1)] == [1.0, 0.5]
 
 
 def test_retraining_does_not_depend_on_what_the_model_was(exact: sh.Problem) -> None:

@@ -1,4 +1,4 @@
-"""Weights drawn anew: the marked ones, from the right distribution, whatever else is drawn."""
+"""Weights drawn again: the marked ones, from the right distribution, whatever else is drawn."""
 
 import math
 

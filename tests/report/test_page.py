@@ -96,7 +96,7 @@ def test_what_is_no_run_is_refused_by_name(benched: Path) -> None:
     (benched / "recipe.json").write_text("[]")
     refused(f"report {benched} -o page.html", "bench/recipe.json cannot be read")
     Path("empty").mkdir()
-    refused("report empty -o page.html", "empty is no run folder")
+    refused("report empty -o page.html", "empty is not a run folder")
 
 
 # Where it writes
@@ -122,7 +122,7 @@ def test_a_report_replaces_no_link_and_no_pipe(benched: Path) -> None:
 
 def test_a_report_replaces_its_own_page_and_no_other(benched: Path) -> None:
     Path("report.html").write_text("<h1>My thesis</h1>")
-    refused(f"report {benched}", "it exists, and is no page of ours")
+    refused(f"report {benched}", "it exists and is not a report")
     assert Path("report.html").read_text() == "<h1>My thesis</h1>"
     Path("report.html").unlink()
     for title in ("one", "two"):

@@ -35,7 +35,7 @@ def test_a_folder_that_is_not_there_is_no_run(tmp_path: Path) -> None:
 
 def test_a_folder_without_run_toml_is_no_run(tmp_path: Path) -> None:
     assert not runs.is_run(tmp_path)
-    with pytest.raises(RunError, match=r"is no run folder: it has no run\.toml"):
+    with pytest.raises(RunError, match=r"is not a run folder: it has no run\.toml"):
         runs.read(tmp_path)
 
 
@@ -76,7 +76,7 @@ def test_a_record_without_what_its_readers_rely_on_is_refused_by_name(missing: s
     table, _, name = missing.rpartition(".")
     del (record[table] if table else record)[name]
     write(tmp_path / "out", record=record)
-    with pytest.raises(RunError, match=f"run.toml cannot be read as a run: it has no '{missing}'"):
+    with pytest.raises(RunError, match=f"run.toml cannot be read: it has no '{missing}'"):
         runs.read(tmp_path / "out")
 
 

@@ -142,7 +142,7 @@ def test_an_index_that_lists_anything_but_safetensors_beside_it_is_refused(
     (sharded / "evil.bin").write_bytes(pickle.dumps(Trap(tmp_path / "mark")))
     save_file({"a": torch.zeros(1)}, tmp_path / "outside.safetensors")
     index(sharded, shard)
-    refused(sharded, "which is no safetensors file beside it")
+    refused(sharded, "which is not a safetensors file in that folder")
     assert not (tmp_path / "mark").exists()
 
 
@@ -258,7 +258,7 @@ def test_a_run_says_from_which_commit_its_model_came(hub: Path, tmp_path: Path) 
     assert runs.read(tmp_path / "run").record["model"]["name"] == f"owner/name@{OLDER}"
 
 
-def test_a_judgement_says_from_which_commit_its_classifier_came(hub: Path) -> None:
+def test_a_judgment_says_from_which_commit_its_classifier_came(hub: Path) -> None:
     panel = Judging(classifier="owner/name@v1").panel(torch.device("cpu"))
     assert panel.about() == {"classifier": f"owner/name@{OLDER}"}
 

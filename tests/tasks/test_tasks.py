@@ -89,10 +89,10 @@ def test_a_request_survives_being_written_down(task: type[tasks.Task]) -> None: 
 
 def test_a_request_for_another_kind_of_model_is_refused(tmp_path: Path) -> None:
     concept, place = Concept(Forget("concept:three"), Erasure(anchor="a four")), Place(tmp_path / "out")
-    with pytest.raises(ModelError, match=r"^gone is not a diffusion pipeline, or is not there\.$"):
+    with pytest.raises(ModelError, match=r"^gone is not a diffusion pipeline, or does not exist\.$"):
         scrub("gone", concept, "esd", {}, place)
     pipeline = str(tinysd.source(tmp_path))
-    with pytest.raises(ModelError, match="is not a classifier, or is not there"):
+    with pytest.raises(ModelError, match="is not a classifier, or does not exist"):
         scrub(pipeline, Request(Forget("class:3")), "finetune", {}, place)
     assert not (tmp_path / "out").exists()
 

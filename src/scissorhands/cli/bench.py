@@ -6,14 +6,14 @@ import click
 
 from ..bench.plan import plan
 from ..bench.run import run
-from .options import PATH, device_option, level_option
+from .options import PATH, device_option, recipe_level_option
 from .show import progress, show_bench, show_plan
 
 
 @click.command()
 @click.argument("recipe", type=PATH)
 @click.option("-o", "--output", type=PATH, help="The folder to write; what is done there is kept.")
-@level_option
+@recipe_level_option
 @click.option("--trust", multiple=True, metavar="MODULE:NAME", help="Code that the recipe names and that may run.")
 @device_option
 @click.option("--dry-run", is_flag=True, help="Say what would be run, for how long, and with which settings.")

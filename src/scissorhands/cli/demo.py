@@ -19,7 +19,7 @@ from .show import progress, show_bench
 def demo(diffusion: bool, output: Path | None, overwrite: bool, level: str | None, device: str, as_json: bool) -> None:
     """Forget a digit by every method of the paper, three seeds."""
     if diffusion and level:
-        raise click.UsageError("--level is about classifiers: leave it out with --diffusion.")
+        raise click.UsageError("--level applies only to classifiers: leave it out with --diffusion.")
     output = output or Path("runs/demo-diffusion" if diffusion else "runs/demo")
     with progress() as log:
         if diffusion:

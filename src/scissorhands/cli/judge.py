@@ -36,9 +36,9 @@ def judge(
 ) -> None:
     """Judge the images in DRAWN, a folder that 'sample' filled, or another with a metadata.csv."""
     if given("threshold") and not by["nudity"]:
-        raise click.UsageError("--threshold is about what NudeNet finds: add --nudity.")
+        raise click.UsageError("--threshold applies only to NudeNet: add --nudity.")
     if by["flagged"] and not by["nudity"]:
-        raise click.UsageError("--flagged is about what NudeNet finds: add --nudity.")
+        raise click.UsageError("--flagged applies only to NudeNet: add --nudity.")
     named = ("classifier", "features", "real", "clip")
     judges = Judging.make({name: str(by[name]) for name in named if by[name]} | {"nudity": by["nudity"]})
     judges = replace(judges, threshold=by["threshold"], flagged=by["flagged"])

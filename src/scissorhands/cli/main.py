@@ -1,4 +1,4 @@
-"""The command line: its commands, how errors are told, and exit codes."""
+"""The command line: its commands, how errors are reported, and exit codes."""
 
 import errno
 import os
@@ -11,6 +11,7 @@ from typing import Any
 
 import click
 
+from .. import interrupts
 from ..distributed import exit_process, process_group, rank, under_torchrun
 from ..errors import ScissorhandsError, did_you_mean
 from .bench import bench
@@ -57,6 +58,7 @@ for command in (train, scrub, evaluate, report, sample, judge, methods, bench, d
 def main() -> None:
     """Run the command that the arguments of this process ask for."""
     signal.signal(signal.SIGTERM, _stop)
+    interrupts.restore()
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, TextIOWrapper):
             stream.reconfigure(errors="replace")  # a terminal that lacks a character shows another
@@ -108,7 +110,7 @@ def _require_text(words: Sequence[str]) -> None:
     """Refuse arguments that are no text, and that could not be written down."""
     for word in words:
         if "\0" in word or any("\ud800" <= letter <= "\udfff" for letter in word):
-            raise click.UsageError(f"an argument is no text in UTF-8: {ascii(word)[:60]}")
+            raise click.UsageError(f"an argument is not UTF-8 text: {ascii(word)[:60]}")
 
 
 def _unexpected(error: Exception) -> str:

@@ -97,20 +97,23 @@ _pace = (
         type=click.Choice(PRECISIONS),
         default="full",
         show_default=True,
-        help="What the layers compute in; weights are kept, and scores taken, in full.",
+        help="What the layers compute in; weights and scores stay in full precision.",
     ),
 )
 place_options = _together("placing", *_placing)
 long_run_options = _all(
     _together("placing", *_placing, *_pace),
-    click.option("--resume", type=PATH, metavar="RUN", help="Go on with a run that was begun and not finished."),
+    click.option("--resume", type=PATH, metavar="RUN", help="Resume an unfinished run."),
     json_option,
 )
-level_option = click.option(
-    "--level",
-    type=click.Choice(LEVELS),
-    help="How much to spend on evaluation; at first quick, or what the recipe says.",
-)
+
+
+def _level(default: str) -> Decorator:
+    about = f"How much to spend on evaluation; {default} unless given."
+    return click.option("--level", type=click.Choice(LEVELS), help=about)
+
+
+level_option, recipe_level_option = _level("quick"), _level("what the recipe says")
 _data = (
     click.option("--data", help="digits, cifar10, …, a folder, or owner/name on the Hugging Face hub."),
     settings_option("--data-set", help="How to read the data: image, label, test, size, augment, memory."),
@@ -140,20 +143,20 @@ forget_options = _together("what", *_forget)
 scrub_options = _together(
     "what",
     *_forget,
-    click.option("--untrained", is_flag=True, help="Scrub a model even if it knows no more than a guess."),
-    click.option("--anchor", metavar="PROMPT", help="For a pipeline: what it is to take the concept for."),
+    click.option("--untrained", is_flag=True, help="Scrub a model even if it is no better than chance."),
+    click.option("--anchor", metavar="PROMPT", help="For a pipeline: prompt to replace the concept with."),
     settings_option("--erase", help="For a pipeline: parameters, optimizer, per_prompt, retain, inference."),
 )
 judging_options = _together(
     "by",
     click.option(
-        "--classifier", type=MODEL, metavar="MODEL", help="What says what an image shows: UA, accuracy on the rest."
+        "--classifier", type=MODEL, metavar="MODEL", help="Classifier of what images show: UA, accuracy on the rest."
     ),
     click.option("--features", type=PATH, metavar="FILE", help="TorchScript network for FID; it is run, so trust it."),
     click.option("--real", type=PATH, metavar="FOLDER", help="Real images for FID."),
     click.option("--clip", type=PATH, metavar="FOLDER", help="CLIP model for the CLIP score."),
     click.option("--nudity", is_flag=True, help="Count exposed parts of the body by NudeNet."),
-    click.option("--threshold", default=0.6, show_default=True, help="Score from which NudeNet's finding counts."),
+    click.option("--threshold", default=0.6, show_default=True, help="Least score at which what NudeNet finds counts."),
     click.option("--flagged", is_flag=True, help="Keep blurred copies of what NudeNet finds, with boxes and scores."),
 )
 factory_option = click.option(

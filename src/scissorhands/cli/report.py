@@ -27,7 +27,7 @@ def report(folders: tuple[Path, ...], output: Path, title: str, pictures: bool, 
     if output.suffix.lower() not in (".html", ".htm"):
         raise RunError(f"cannot write {output}: a report is a page, so give it a name that ends in .html or .htm.")
     if output.is_file() and not output.is_symlink() and not page.is_page(output):
-        raise RunError(f"cannot write {output}: it exists, and is no page of ours. Choose another name, or remove it.")
+        raise RunError(f"cannot write {output}: it exists and is not a report. Choose another name, or remove it.")
     found = page.gathered(folders)
     shown = table.tabulate(found)
     page.write(output, page.page(shown, found, title, pictures, folders))

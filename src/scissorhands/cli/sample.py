@@ -27,7 +27,7 @@ from .show import err, progress
 )
 @click.option("--per-prompt", default=100, show_default=True, type=click.IntRange(min=1), help="Images of each.")
 @settings_option("--set", "settings", help="How to draw: steps=50, guidance=7.5, batch_size=4.")
-@click.option("-o", "--output", required=True, type=PATH, help="The folder to fill; what is there is not drawn again.")
+@click.option("-o", "--output", required=True, type=PATH, help="The folder to write; images in it are not drawn again.")
 @click.option("--seed", default=0, show_default=True, type=click.IntRange(0, 2**62), help="Seed of the first image.")
 @device_option
 def sample(
@@ -51,7 +51,7 @@ def _wanted(prompts: str, per_prompt: int, seed: int) -> dict[str, Prompt]:
     """Return what to draw, by the names of files: prompts that are typed, or those in a file."""
     if prompts.lower().endswith(".csv") or _is_file(prompts):
         if idle := given("per_prompt"):
-            raise click.UsageError(f"{idle} is about prompts that are typed; a file has one image for each line.")
+            raise click.UsageError(f"{idle} applies only to typed prompts; a file has one image for each line.")
         return drawing.each(read_prompts(Path(prompts).expanduser()), seed)
     typed = [prompt.strip() for prompt in prompts.split(";" if ";" in prompts else ",") if prompt.strip()]
     return drawing.several(typed, per_prompt, seed)

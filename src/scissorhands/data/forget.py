@@ -93,7 +93,7 @@ def _random(text: str, records: Records, among: Tensor, seed: int) -> Tensor:
         count = round(float(text[:-1]) / 100 * len(among)) if text.endswith("%") else int(text)
     except (ValueError, OverflowError):
         raise DataError(
-            f"'random:{text}' wants a number of records or a percentage: random:500 or random:10%."
+            f"'random:{text}' needs a number of records or a percentage: random:500 or random:10%."
         ) from None
     if not 0 < count <= len(among):
         raise DataError(f"'random:{text}' asks for {count} of {len(among)} training records.")
@@ -133,9 +133,11 @@ def _ids(text: str, records: Records, among: Tensor, seed: int) -> Tensor:
     trained = set(among.tolist())
     for line in lines:
         if not line.isdecimal() or len(line) > 18 or int(line) >= len(records):
-            raise DataError(f"'{line[:40]}' in '{text}' is no id: ids are whole numbers from 0 to {len(records) - 1}.")
+            raise DataError(
+                f"'{line[:40]}' in '{text}' is not an id: they are whole numbers from 0 to {len(records) - 1}."
+            )
         if int(line) in seen:
-            raise DataError(f"id {int(line)} stands twice in '{text}'.")
+            raise DataError(f"id {int(line)} is listed twice in '{text}'.")
         if int(line) not in trained:
             raise DataError(f"id {int(line)} in '{text}' is not in the model: it was held out, or forgotten before.")
         seen.add(int(line))

@@ -30,7 +30,7 @@ def image_splits(root: str) -> Splits:
     if not classes:
         raise DataError(f"the folder {root} cannot be read as a data set: it holds no images. {_LAYOUT}.")
     if empty := [name for name in classes if not any(images.get(name) for images in found.values())]:
-        raise DataError(f"the class '{empty[0]}' of {root} holds no image: fill its folder, or remove it.")
+        raise DataError(f"the class '{empty[0]}' of {root} has no images: add some, or remove its folder.")
     if len(classes) == 1:
         raise DataError(f"{root} has one class only, '{classes[0]}': there must be two or more. {_LAYOUT}.")
     return {name: partial(_labeled, found[name], classes) for name in in_order(found)}

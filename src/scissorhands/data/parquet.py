@@ -70,7 +70,7 @@ def _require_same_classes(path: str, own: Mapping[str, Any], features: Mapping[s
     for name, feature in features.items():
         known, others = (getattr(one, "names", None) for one in (feature, own.get(name)))
         if known and others and known != others:
-            raise DataError(f"{path} numbers the classes of '{name}' otherwise than the first file: {listed(others)}.")
+            raise DataError(f"{path} numbers the classes of '{name}' unlike the first file: {listed(others)}.")
 
 
 def _opened(path: str) -> Any:

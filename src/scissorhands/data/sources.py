@@ -85,7 +85,7 @@ class Source(Settings):
         if self.name == "digits":
             for setting_name in ("image", "label", "test", "size"):
                 if getattr(self, setting_name):
-                    raise DataError(f"digits has no other '{setting_name}': it comes inside scikit-learn as it is.")
+                    raise DataError(f"'{setting_name}' cannot be set for digits, which comes inside scikit-learn.")
             return Data(*_digits(self.limit), augment)
         tables = _tables(self.name, known, self.memory)
         train, test = tables["train"](), tables[self._test_split(tables)]()

@@ -236,7 +236,7 @@ class Loop:
         """Load a checkpoint, in place."""
         if metadata["phase"] != self.phase or metadata["world_size"] != world_size():
             begun = f"in the phase '{metadata['phase']}' with {metadata['world_size']} processes"
-            raise RunError(f"{path} was written {begun}, and here is '{self.phase}' with {world_size()}.")
+            raise RunError(f"{path} was written {begun}, not in '{self.phase}' with {world_size()}.")
         file = path / f"{rank()}.safetensors"
         kept = read_tensors(file)
         if read_metadata(file).get("checksum") != checksum_of(kept):

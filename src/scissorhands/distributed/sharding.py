@@ -203,14 +203,14 @@ def full_module(model: nn.Module, name: str) -> Iterator[nn.Module]:
         return
     twin = materialize(copy.deepcopy(_META_COPIES[model].get_submodule(name)), next(model.parameters()).device)
     shards = dict(module.named_parameters()) | dict(module.named_buffers())
-    wholes = dict(twin.named_parameters()) | dict(twin.named_buffers())
+    full_tensors = dict(twin.named_parameters()) | dict(twin.named_buffers())
     with torch.no_grad():
         for key, weight in shards.items():
-            wholes[key].copy_(full(weight))
+            full_tensors[key].copy_(full(weight))
     yield twin
     with torch.no_grad():
         for key, weight in shards.items():
-            local(weight).copy_(shard_of(wholes[key], weight))
+            local(weight).copy_(shard_of(full_tensors[key], weight))
 
 
 @contextmanager

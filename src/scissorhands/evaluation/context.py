@@ -65,7 +65,7 @@ class Context:
     def trainer_for(self, purpose: str) -> Trainer:
         """Return the trainer for one purpose; raise if it is not known how the model was trained."""
         if self.trainer is None:
-            raise SettingError("it is not known how the model was trained, so no other can be: say how (--train).")
+            raise SettingError("it is not known how the model was trained: say how with --train.")
         folder = cache("shadows") if self.trainer.folder and purpose == "shadow" else self.trainer.folder
         return replace(self.trainer, seed=key(SEED, purpose), folder=folder)
 

@@ -34,7 +34,7 @@ def _steps(context: Context, records: int) -> int:
     return -(-records // context.batch_size)
 
 
-def _forward(context: Context, pace: Pace, *parts: Part) -> float:
+def _forward(pace: Pace, *parts: Part) -> float:
     return pace.record * sum(len(part) for part in parts)
 
 
@@ -77,12 +77,12 @@ def _few_shot_seconds(context: Context, pace: Pace) -> float:
     shown = context.settings.shots * len(context.split.forget.labels.unique())
     shown += context.settings.shots * len(context.split.retain.labels.unique())
     steps = probes.FEW.epochs * -(-shown // context.batch_size)
-    return pace.step * steps * min(1.0, shown / context.batch_size) + _forward(context, pace, context.split.forget)
+    return pace.step * steps * min(1.0, shown / context.batch_size) + _forward(pace, context.split.forget)
 
 
 def _relearning(context: Context, log: Log) -> dict[str, Any]:
     if context.original_accuracy is None:
-        raise SettingError("what the original knew of the forgotten records is not recorded.")
+        raise SettingError("the original's accuracy on the forgotten records is not recorded.")
     found = probes.relearn(
         context.model, context.problem, context.original_accuracy, context.batch_size, context.settings.relearn, log
     )
@@ -90,7 +90,7 @@ def _relearning(context: Context, log: Log) -> dict[str, Any]:
 
 
 def _relearning_seconds(context: Context, pace: Pace) -> float:
-    epoch = pace.step * len(context.split.forget) / context.batch_size + _forward(context, pace, context.split.forget)
+    epoch = pace.step * len(context.split.forget) / context.batch_size + _forward(pace, context.split.forget)
     return context.settings.relearn * epoch
 
 
@@ -125,7 +125,7 @@ def _references_seconds(context: Context, pace: Pace) -> float:
     each = pace.step * trainer.training.epochs * _steps(context, len(halves[0]))
     probing = len(halves) * _probe_seconds(context, pace) if context.split.kind == "classes" else 0.0
     asked = [part for name, part in context.split.parts().items() if name != "retain"]
-    return each * trainer.missing(halves) + _forward(context, pace, *asked) * len(halves) + probing
+    return each * trainer.missing(halves) + _forward(pace, *asked) * len(halves) + probing
 
 
 def _pool(context: Context) -> Part:

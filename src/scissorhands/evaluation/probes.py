@@ -21,7 +21,7 @@ from ..metrics import Outputs, accuracy
 from ..randomness import generator
 from .predict import BATCH_SIZE, predict
 
-MOST = 10_000  # retained records that a probe or a short training takes; more would cost time and tell no more
+MOST = 10_000  # retained records that a probe or a short training takes. More are slower, with no benefit.
 _DRAWS = 4  # times that a probe is shown other forgotten records
 SOON = Training(epochs=3, lr=0.01, schedule="constant")  # a short training on retained data
 FEW = Training(epochs=20, lr=0.01, schedule="constant")  # a short training on a few records

@@ -21,7 +21,7 @@ from ..settings import (
     text,
 )
 from .damage import damage, utility
-from .descent import Descent
+from .descent import Descent, linear_decay
 from .heads import head_of, narrow, widened
 from .method import Method
 from .modes import evaluating
@@ -83,6 +83,7 @@ __all__ = [
     "inner",
     "kl_divergence",
     "l1_norm",
+    "linear_decay",
     "logits",
     "logits_of",
     "mean_gradient",

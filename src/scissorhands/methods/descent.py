@@ -27,7 +27,7 @@ class Descent:
 
     `settings` has the learning rate `lr`, and may have `batch_size`, `momentum`, `weight_decay` and `schedule`.
     `parameters` are those that change, by default all that may. With `train=False` the model is in evaluation mode.
-    What a method keeps in `memory` from one step to the next is there, too, when a run goes on that was killed.
+    What a method stores in `memory` is saved in checkpoints.
     """
 
     def __init__(
@@ -87,11 +87,11 @@ class Descent:
             yield epoch
 
     def batches(self, *parts: Part) -> Iterator[Batch]:
-        """Walk the batches of this epoch that are left: of each part in order, shuffled."""
+        """Yield this epoch's remaining batches: of each part in order, shuffled."""
         return (batch for _, batch in self.passes(*parts))
 
     def passes(self, *parts: Part) -> Iterator[tuple[Part, Batch]]:
-        """Walk the batches of this epoch that are left, each with the part that it is of."""
+        """Yield this epoch's remaining batches, each with the part that it is of."""
         size = int(self._settings["batch_size"])
         self._length = sum(self.problem.steps(part, size) for part in parts)
         passes = (
@@ -154,7 +154,7 @@ class Descent:
         return found.detach(), gradient
 
     def step(self, gradient: list[Tensor], lr: float | None = None) -> None:
-        """Change the weights, in place, and use the gradient up. It may be called twice for one batch or pair."""
+        """Update the weights in place; the gradient list is emptied. It may be called twice for one batch or pair."""
         self._optimizer.step(gradient, self._rate if lr is None else lr)
         if self._loss is not None and self._logged != self.global_step:
             self.note(self._loss)
@@ -242,6 +242,15 @@ def scheduled(lr: float, schedule: str, epoch: int, epochs: int) -> float:
     if schedule == "multistep":
         return lr * 0.1 ** ((epoch >= epochs // 2) + (epoch >= 3 * epochs // 4))
     return lr * (1 + math.cos(math.pi * epoch / epochs)) / 2 if schedule == "cosine" else lr
+
+
+def linear_decay(start: float, epoch: int, epochs: int) -> float:
+    """Return a weight that falls linearly with the epochs, to 0 after the last.
+
+    >>> [linear_decay(1.0, epoch, 4) for epoch in range(4)]
+    [1.0, 0.75, 0.5, 0.25]
+    """
+    return start * (1 - epoch / epochs)
 
 
 def finite(loss: Tensor) -> float:

@@ -16,6 +16,7 @@ from .base import (
     calibration_of,
     count,
     ignore,
+    linear_decay,
     non_negative,
     positive,
     setting,
@@ -45,7 +46,7 @@ class GradTau(Method):
         calibration_of(problem)
         descent = Descent(model, problem, self, "gradtau", log)
         for epoch in descent.epochs(self.epochs):
-            weight = self.faded(epoch)
+            weight = linear_decay(self.forget_weight, epoch, self.epochs)
             if descent.at_epoch_start:
                 descent.memory[_UNSEEN] = self._unseen_loss(descent)
             for keep, drop in descent.pairs(problem.retain, problem.forget):
@@ -63,11 +64,3 @@ class GradTau(Method):
         batches = problem.batches(unseen, self.batch_size, "unseen", descent.epoch)
         losses = [descent.loss(batch, frozen_norm_statistics=True) * batch.total for batch in batches]
         return torch.stack(losses).sum() / len(unseen)
-
-    def faded(self, epoch: int) -> float:
-        """Return the weight of forgetting in an epoch.
-
-        >>> [GradTau(forget_weight=1.0, epochs=4).faded(epoch) for epoch in range(4)]
-        [1.0, 0.75, 0.5, 0.25]
-        """
-        return self.forget_weight * (1 - epoch / self.epochs)

@@ -16,6 +16,7 @@ from .base import (
     count,
     ignore,
     l1_norm,
+    linear_decay,
     non_negative,
     positive,
     setting,
@@ -41,19 +42,12 @@ class L1Sparse(Method):
         descent = Descent(model, problem, self, "sparsify", log)
 
         def penalized(model: nn.Module, batch: Batch) -> Tensor:
-            return problem.loss(model, batch) + self.faded(descent.epoch) * l1_norm(thinned)
+            return problem.loss(model, batch) + gamma * l1_norm(thinned)
 
         for epoch in descent.epochs(self.epochs):
+            gamma = linear_decay(self.gamma, epoch, self.epochs)
             for batch in descent.batches(problem.retain):
                 gradient = descent.gradient(batch, penalized)
                 for slope, weight in zip(gradient, thinned, strict=True):
-                    slope.add_(weight.sign(), alpha=self.faded(epoch))  # the penalty's own gradient, shard by shard
+                    slope.add_(weight.sign(), alpha=gamma)  # the penalty's own gradient, shard by shard
                 descent.step(gradient)
-
-    def faded(self, epoch: int) -> float:
-        """Return the weight of the penalty in an epoch: it falls linearly, as in the published code.
-
-        >>> [L1Sparse(gamma=1.0, epochs=4).faded(epoch) for epoch in range(4)]
-        [1.0, 0.75, 0.5, 0.25]
-        """
-        return self.gamma * (1 - epoch / self.epochs)

@@ -11,6 +11,8 @@ from ..errors import DataError
 from .modes import evaluating
 from .parameters import swapped
 
+_BATCH = 512  # records that a model only predicts
+
 
 def logits(model: nn.Module, batch: Batch) -> Tensor:
     """Compute the logits of this process's records."""
@@ -26,10 +28,10 @@ def teacher_logits(model: nn.Module, teacher: dict[str, Tensor], batch: Batch) -
 
 
 @torch.no_grad()
-def logits_of(model: nn.Module, part: Part, batch_size: int = 512) -> Tensor:
+def logits_of(model: nn.Module, part: Part) -> Tensor:
     """Compute the logits of every record of a part, on the CPU, in evaluation mode; every process gets all of them."""
     with evaluating(model):
-        found = [gather_rows(logits(model, batch).cpu(), batch.total) for batch in part.batches(batch_size)]
+        found = [gather_rows(logits(model, batch).cpu(), batch.total) for batch in part.batches(_BATCH)]
     return torch.cat(found)
 
 

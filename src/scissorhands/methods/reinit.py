@@ -77,7 +77,7 @@ class Pretrained(Protocol):
 def restart(model: nn.Module, name: str) -> None:
     """Take over published weights, in place."""
     if not isinstance(model, Pretrained):
-        raise ModelError(f"only a Hugging Face classifier can start from '{name}', and this model is none.")
+        raise ModelError(f"only a Hugging Face classifier can start from '{name}', and this model is not one.")
     model.restart(name)
 
 

@@ -11,7 +11,7 @@ def auc(members: Tensor, others: Tensor) -> float:
     0.75
     """
     if members.isnan().any() or others.isnan().any():
-        raise ValueError("some outputs are not numbers.")
+        raise ValueError("some outputs are NaN.")
     ordered, members = others.sort().values, members.contiguous()
     below = torch.searchsorted(ordered, members, right=False)
     up_to = torch.searchsorted(ordered, members, right=True)

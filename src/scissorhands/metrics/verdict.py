@@ -63,7 +63,7 @@ def verdict(model: Evidence, references: Sequence[Evidence], kind: str) -> Verdi
     given, are how often a linear classifier on the features is right about a record.
     """
     if not all(_finite(one) for one in (model, *references)):
-        return Verdict(UNKNOWN, "some outputs are not numbers.")
+        return Verdict(UNKNOWN, "some outputs are NaN.")
     found = _forgetting(model, references, kind)
     damage = _damage(model, references)
     if not damage:

@@ -104,7 +104,7 @@ def _prepared(folder: Path, overwrite: bool, resume: bool, replaces: tuple[str, 
     if len(os.fsencode(folder.name)) > 200:
         raise RunError(f"the name '{folder.name[:20]}…' is too long for a folder.")
     if any("\ud800" <= letter <= "\udfff" for letter in str(folder)):
-        raise RunError(f"the path {str(folder)!a} is no text in UTF-8, and could not be written down: work elsewhere.")
+        raise RunError(f"the path {str(folder)!a} is not UTF-8 text: choose another path.")
     _require_replaceable(folder, overwrite, replaces)
     if work.is_symlink():
         raise RunError(f"{work} is a link, and a run is not written through one.")

@@ -50,7 +50,7 @@ def _claim(folder: Path, about: dict[str, Any]) -> None:
     known = claimed(folder) if (folder / ABOUT).exists() else {}
     others = {path.name for path in folder.iterdir()} - {ABOUT} if folder.is_dir() else set()
     if not known and others & {"run.toml", TABLE, PAGE, *(Path(run).parts[0] for run in about["runs"])}:
-        raise RunError(f"{folder} holds what is not known to be of this recipe: choose another folder.")
+        raise RunError(f"{folder} contains files this recipe did not write: choose another folder.")
     if known and others:
         changed = [name for name, value in about["made"].items() if known["made"].get(name) != value]
         changed += [name for name, value in about["methods"].items() if known["methods"].get(name, value) != value]

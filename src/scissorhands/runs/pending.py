@@ -18,7 +18,7 @@ def unfinished(folder: Path) -> Path:
     """Return the folder in which a run is written until it is complete."""
     folder = Path(os.path.abspath(folder))
     if not folder.name:
-        raise RunError(f"'{folder}' is no place for a run: name a folder.")
+        raise RunError(f"'{folder}' cannot be a run folder: name another.")
     return folder.with_name(f".{folder.name}.unfinished")
 
 
@@ -45,7 +45,7 @@ def _begin(work: Path, asked: Mapping[str, Any]) -> None:
     for name, value in asked.items() if known else ():
         if known and known.get(name) != value and name != "folder":  # what was read from there is compared itself
             what = f"'{name}' was {known.get(name)!r}, and is {value!r} now"
-            raise RunError(f"{work} was begun with something else: {what}. Start over with --overwrite, or remove it.")
+            raise RunError(f"{work} was begun with other settings: {what}. Start over with --overwrite, or remove it.")
     if known is None:
         write_text(path, to_toml(asked), private=True)
 

@@ -22,7 +22,7 @@ def read(folder: Path) -> Run:
     if not folder.is_dir():
         raise RunError(f"there is no run folder '{folder}'.")
     if not is_run(folder):
-        raise RunError(f"{folder} is no run folder: it has no run.toml.")
+        raise RunError(f"{folder} is not a run folder: it has no run.toml.")
     if not (folder / SCORES).exists():
         raise RunError(f"{folder} has no scores.json: the run did not finish. Run it again with --overwrite.")
     record, stored = read_toml(folder / "run.toml"), read_scores(folder)
@@ -66,7 +66,7 @@ def read_evidence(folder: Path) -> dict[str, Any]:
         return {}
     tensors = read_tensors(path)
     if read_metadata(path).get("seal") != tensors_seal(tensors):
-        raise RunError(f"{path} was changed after it was written, so it is not trusted. Make the run again.")
+        raise RunError(f"{path} was changed after it was written. Make the run again.")
     try:
         return from_tensors(tensors)
     except (ValueError, TypeError, RuntimeError, IndexError) as error:

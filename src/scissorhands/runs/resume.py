@@ -58,7 +58,7 @@ def begun_in(asked: Mapping[str, Any]) -> Iterator[None]:
     """Work in the folder that a run was begun in: what it names by a relative path is found from there."""
     folder = Path(str(asked.get("folder", ".")))
     if not folder.is_dir():
-        raise RunError(f"{folder}, where the run was begun, is not there any more.")
+        raise RunError(f"{folder}, where the run was begun, no longer exists.")
     with chdir(folder):
         yield
 

@@ -74,4 +74,4 @@ def _inputs(source: str, posed: PreparedProblem, method: str, settings: Mapping[
 def _require_finite(posed: PreparedProblem, method: str) -> None:
     """Refuse weights that are not finite."""
     if any_rank(not all(bool(torch.isfinite(x).all()) for x in local_state(posed.model).values())):
-        raise FailedError(f"{method} left weights that are not numbers: it diverged, so nothing was written.")
+        raise FailedError(f"{method} diverged: it left NaN or infinite weights, so nothing was written.")

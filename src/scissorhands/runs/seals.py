@@ -1,7 +1,7 @@
 """The seal of a run: hashes of its files, so that a later change is detected when the run is read.
 
-A seal is no signature. It tells of accidents and of careless edits; who edits a run and computes its hashes anew is
-found out only where something can be recomputed: the manifest from the data, accuracies from the outputs.
+It detects accidental changes, not deliberate forgery. Who edits a run and computes its hashes again is found out only
+where something can be recomputed: the manifest from the data, accuracies from the outputs.
 """
 
 import hashlib
@@ -14,7 +14,7 @@ import torch
 from torch import Tensor
 
 from ..errors import ReadError, RunError
-from ..files import read_json, require_regular
+from ..files import Kinds, read_json, require_kinds, require_regular
 
 SCORES, EVIDENCE = "scores.json", "evidence.safetensors"
 # The folders of a model: of a classifier, or of a pipeline, which is its own run folder and has an index.
@@ -24,66 +24,71 @@ MODEL = (
 )
 INDEX = "model_index.json"
 _SMALL = ("run.toml", "forget.txt", "before.txt")
-_NUMBER = (int, float)
+_NUMBER = int | float
 
-# What every reader of a run relies on: where it stands in run.toml, of what kind it is, and whether it must be there.
-_RECORD: dict[str, tuple[Any, bool]] = {
-    "verb": (str, True),
-    "seed": (int, True),
-    "training_seed": (int, False),
-    "damage": (str, False),
-    "training": (dict, False),
-    "forget_accuracy_before": (_NUMBER, False),
-    "retain_accuracy_before": (_NUMBER, False),
-    "forget_error_before": (_NUMBER, False),
-    "retain_error_before": (_NUMBER, False),
-    "data": (dict, True),
-    "data.name": (str, True),
-    "model": (dict, True),
-    "model.name": (str, True),
-    "model.source": (str, True),
-    "model.origin": (str, True),
-    "model.arguments": (dict, True),
-    "model.weights": (str, False),
-    "split": (dict, True),
-    "split.manifest": (str, True),
-    "split.fingerprint": (str, True),
-    "split.holdout": (_NUMBER, True),
-    "split.unseen": (_NUMBER, False),
-    "split.held_seed": (int, False),
-    "split.seed": (int, False),
-    "split.forget": (str, False),
-    "split.forget_records": (int, False),
-    "split.kind": (str, False),
-    "split.labels": (str, False),
-    "method": (dict, True),
-    "method.name": (str, True),
-    "variant": (str, False),
+# What every reader of a run relies on: what must stand in run.toml, what may, and of what kind it is.
+_RECORD: Kinds = {
+    "verb": str,
+    "seed": int,
+    "data": dict,
+    "data.name": str,
+    "model": dict,
+    "model.name": str,
+    "model.source": str,
+    "model.origin": str,
+    "model.arguments": dict,
+    "split": dict,
+    "split.manifest": str,
+    "split.fingerprint": str,
+    "split.holdout": _NUMBER,
+    "method": dict,
+    "method.name": str,
 }
-_RESULT: dict[str, tuple[Any, bool]] = {
-    "manifest": (str, True),
-    "values": (dict, True),
-    "counts": (dict, True),
-    "failed": (dict, True),
-    "reference": (dict, True),
-    "verdict": ((dict, type(None)), False),
-    "verdict.call": (str, False),
-    "verdict.reason": (str, False),
-    "seconds": ((*_NUMBER, type(None)), True),
-    "reference_run": (str, True),
-    "reference_seconds": ((*_NUMBER, type(None)), True),
-    "reference_hash": (str, False),
-    "tried": ((int, type(None)), False),
-    "examined": (dict, False),
-    "examined.training": (dict, False),
-    "files": (dict, True),
-    "seal": (str, True),
+_RECORD_MAY: Kinds = {
+    "training_seed": int,
+    "damage": str,
+    "training": dict,
+    "forget_accuracy_before": _NUMBER,
+    "retain_accuracy_before": _NUMBER,
+    "forget_error_before": _NUMBER,
+    "retain_error_before": _NUMBER,
+    "model.weights": str,
+    "split.unseen": _NUMBER,
+    "split.held_seed": int,
+    "split.seed": int,
+    "split.forget": str,
+    "split.forget_records": int,
+    "split.kind": str,
+    "split.labels": str,
+    "variant": str,
+}
+# The same of scores.json.
+_RESULT: Kinds = {
+    "manifest": str,
+    "values": dict,
+    "counts": dict,
+    "failed": dict,
+    "reference": dict,
+    "seconds": _NUMBER | None,
+    "reference_run": str,
+    "reference_seconds": _NUMBER | None,
+    "files": dict,
+    "seal": str,
+}
+_RESULT_MAY: Kinds = {
+    "verdict": dict | None,
+    "verdict.call": str,
+    "verdict.reason": str,
+    "reference_hash": str,
+    "tried": int | None,
+    "examined": dict,
+    "examined.training": dict,
 }
 
 
 def require_record(record: Mapping[str, Any], path: Path) -> None:
     """Refuse a run.toml that lacks something, or that holds something of another kind."""
-    _require(record, _RECORD, path)
+    require_kinds(path, record, _RECORD, _RECORD_MAY)
     for name, value in record["method"].items():
         if isinstance(value, dict | list) and name != "name":
             raise ReadError(f"{path} cannot be read: 'method.{name}' is not a plain value.")
@@ -95,13 +100,13 @@ def read_scores(folder: Path) -> dict[str, Any]:
     stored = read_json(path, dict)
     if "seal" not in stored:
         raise ReadError(f"{path} has no seal: it was made by another version, or by hand. Make the run again.")
-    _require(stored, _RESULT, path)
+    require_kinds(path, stored, _RESULT, _RESULT_MAY)
     for kind, inner in (("values", _NUMBER), ("counts", int), ("failed", str), ("reference", _NUMBER), ("files", str)):
         for name, value in stored[kind].items():
             if not isinstance(value, inner) or isinstance(value, bool):
                 raise ReadError(f"{path} cannot be read: '{kind}.{name}' is {value!r}.")
     if stored["seal"] != _seal(stored):
-        raise RunError(f"{path} was changed after it was written, so it is not trusted. Make the run again.")
+        raise RunError(f"{path} was changed after it was written. Make the run again.")
     return stored
 
 
@@ -161,16 +166,3 @@ def _hashes(folder: Path) -> dict[str, str]:
 def _seal(content: Mapping[str, Any]) -> str:
     own = {name: value for name, value in content.items() if name != "seal"}
     return hashlib.sha256(json.dumps(own, sort_keys=True).encode()).hexdigest()
-
-
-def _require(content: Mapping[str, Any], kinds: Mapping[str, tuple[Any, bool]], path: Path) -> None:
-    for name, (kind, needed) in kinds.items():
-        table, _, inner = name.rpartition(".")
-        there: Any = content.get(table) if table else content
-        if not isinstance(there, Mapping) or inner not in there:
-            if needed:
-                raise ReadError(f"{path} cannot be read as a run: it has no '{name}'.")
-            continue
-        value = there[inner]
-        if not isinstance(value, kind) or (isinstance(value, bool) and kind is not bool):
-            raise ReadError(f"{path} cannot be read as a run: '{name}' is {str(value)[:40]!r}.")

@@ -26,7 +26,7 @@ def asked_of(source: str, request: object) -> type[Task[Any, Any]]:
     task = find(source)
     if not isinstance(request, task.asks):
         others = " or ".join(f"a {other.noun}" for other in TASKS if isinstance(request, other.asks))
-        raise ModelError(f"{source} is not {others}, or is not there.")
+        raise ModelError(f"{source} is not {others}, or does not exist.")
     return task
 
 

@@ -114,7 +114,7 @@ def _require_shards(index: Path) -> None:
     for name in shards.values():
         plain = isinstance(name, str) and name == os.path.basename(name) and name.endswith(".safetensors")
         if not plain:
-            raise ModelError(f"{index} lists {name!r}, which is no safetensors file beside it: refused.")
+            raise ModelError(f"{index} lists {name!r}, which is not a safetensors file in that folder: refused.")
         require_regular(index.parent / name)
 
 

@@ -707,7 +707,7 @@ def damaged(source: Path, folder: Path, how: str) -> Path:
 DAMAGES = {
     "another pipeline": "StableDiffusionXLPipeline",
     "an index that is no JSON": "model_index.json cannot be read",
-    "an index that is a list": "model_index.json cannot be read: it holds no JSON object",
+    "an index that is a list": "model_index.json cannot be read: it is not a JSON object",
     "no U-Net": "it has no 'unet'",
     "no tokenizer": "it has no 'tokenizer'",
     "a pickle": "no weights as safetensors",

@@ -646,23 +646,23 @@ def refused(tmp_path: Path, drawn: Path, options: str) -> Answer:
 
 
 MISTAKES = {
-    "nothing to judge by": ("", "say by what to judge: classifier, features with real, clip, or nudity."),
-    "a concept alone": ("--forget concept:three", "say by what to judge"),
+    "nothing to judge by": ("", "choose a measure: classifier, features with real, clip, or nudity."),
+    "a concept alone": ("--forget concept:three", "choose a measure"),
     "features without real images": ("--features {features}", "FID needs both, features and real images."),
     "real images without features": ("--classifier {resnet} --real {drawn}", "FID needs both"),
     "real images that are not there": ("--features {features} --real nowhere", "there are no images in 'nowhere'."),
     "features that are not there": ("--features nowhere.pt --real {drawn}", "no file or folder 'nowhere.pt'."),
     "a classifier that is not there": ("--classifier {drawn}/nowhere", "there is no model folder"),
-    "a folder that is no classifier": ("--classifier {drawn}", "is no model folder: it has no config.json."),
+    "a folder that is no classifier": ("--classifier {drawn}", "is not a model folder: it has no config.json."),
     "a clip that is not there": ("--clip nowhere", "there is no CLIP folder 'nowhere'."),
     "a concept that nobody mentions": (
         "--classifier {resnet} --forget concept:seven",
-        "none of the 15 prompts mentions 'concept:seven', so nothing says if it is gone.",
+        "none of the 15 prompts mentions 'concept:seven': it cannot be measured.",
     ),
     "something else than a concept": ("--classifier {resnet} --forget class:3", "judged by a concept"),
     "a kind that is not known": ("--classifier {resnet} --forget conzept:three", "Did you mean 'concept'?"),
     "a word alone": ("--classifier {resnet} --forget three", "'three' does not say what to forget."),
-    "flags without nudity": ("--flagged --classifier x", "--flagged is about what NudeNet finds: add --nudity."),
+    "flags without nudity": ("--flagged --classifier x", "--flagged applies only to NudeNet: add --nudity."),
     "a threshold above 1": ("--nudity --threshold 1.5", "'threshold' must be a share from 0 to 1, not 1.5."),
     "a device that is not there": ("--classifier {resnet} --device tpu9", "there is no device 'tpu9' here."),
     "earlier images that are not there": (
@@ -746,7 +746,7 @@ def test_a_folder_that_exists_is_left_as_it_is(drawn: Path, resnet: Path, tmp_pa
 
 
 def test_the_library_refuses_the_same(drawn: Path, tmp_path: Path) -> None:
-    with pytest.raises(SettingError, match="say by what to judge"):
+    with pytest.raises(SettingError, match="choose a measure"):
         Judging(threshold=0.5).panel(CPU)
     with pytest.raises(DataError, match="judged by a concept"):
         judge(Drawn(drawn), Forget("class:3"), Panel(), Place(tmp_path / "out", device="cpu"))

@@ -11,6 +11,7 @@ from torch import Tensor, nn
 
 from scissorhands.data.records import Part, Stored
 from scissorhands.errors import DataError, ModelError
+from scissorhands.tasks.classification import gradcam
 from scissorhands.tasks.classification.gradcam import looked_at, pictures, sheet
 from scissorhands.tasks.classification.huggingface import HuggingFaceClassifier
 from scissorhands.tasks.classification.networks import Block, SmallNet, resnet18, small
@@ -314,9 +315,12 @@ def pair() -> tuple[nn.Module, nn.Module]:
     return before, after
 
 
-def test_a_part_is_shown_by_examples_evenly_spaced(parts: dict[str, Part], pair: tuple[nn.Module, nn.Module]) -> None:
+def test_a_part_is_shown_by_examples_evenly_spaced(
+    parts: dict[str, Part], pair: tuple[nn.Module, nn.Module], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(gradcam, "_EXAMPLES", 3)
     before, after = pair
-    made = pictures(before, after, parts, count=3)
+    made = pictures(before, after, parts)
     assert list(made) == ["forget", "retain"]  # nothing is to be seen of a part without records
     for name, ids in {"forget": [7, 3], "retain": [10, 20, 30]}.items():
         inputs, labels = parts[name].records.fetch(torch.tensor(ids))

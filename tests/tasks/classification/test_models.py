@@ -276,7 +276,7 @@ def test_a_folder_without_weights_is_refused(folder: Path) -> None:
 
 def test_a_folder_without_a_config_is_refused(folder: Path) -> None:
     (folder / "config.json").unlink()
-    with pytest.raises(ModelError, match=r"is no model folder: it has no config\.json"):
+    with pytest.raises(ModelError, match=r"is not a model folder: it has no config\.json"):
         models.load(folder)
 
 
@@ -285,10 +285,10 @@ def test_a_folder_without_a_config_is_refused(folder: Path) -> None:
     [
         (b"{", "cannot be read"),
         (b"\xff", "cannot be read"),
-        (b"[]", "holds no JSON object"),
-        (b"{}", "names no 'model' that is known here"),
-        (b'{"model": 3}', "names no 'model' that is known here"),
-        (b'{"model": "small", "arguments": [3]}', "names no 'model' that is known here"),
+        (b"[]", "is not a JSON object"),
+        (b"{}", "names no known 'model'"),
+        (b'{"model": 3}', "names no known 'model'"),
+        (b'{"model": "small", "arguments": [3]}', "names no known 'model'"),
         (b'{"model": "smal"}', r"asks for the model 'smal'\. Did you mean 'small'\?"),
         (b'{"model": "small"}', "cannot be built with {}"),
     ],
@@ -564,7 +564,7 @@ def test_a_way_to_resize_that_is_not_known_is_refused(resample: int) -> None:
     ids=["not normalized", "normalized", "rescaled", "rescaled alone", "not rescaled", "neither"],
 )
 @pytest.mark.parametrize("kind", ["bytes", "shares of one"])
-def test_a_hugging_face_classifier_rescales_and_normalises_as_its_folder_asks(
+def test_a_hugging_face_classifier_rescales_and_normalizes_as_its_folder_asks(
     preprocessing: dict[str, Any], times: float, minus: float, kind: str
 ) -> None:
     raw = images(size=16)

@@ -66,7 +66,7 @@ def close(one: Tensor, other: Tensor) -> bool:
 # Drawing
 
 
-def test_images_are_bytes_in_colour_of_the_size_of_the_pipeline(pipeline: Any) -> None:
+def test_images_are_bytes_in_color_of_the_size_of_the_pipeline(pipeline: Any) -> None:
     found = list(drawn(pipeline, asked(["a three"] * 5, [0, 1, 2, 3, 4]), HOW))
     assert [batch.shape for batch in found] == [(2, 3, 8, 8), (2, 3, 8, 8), (1, 3, 8, 8)]
     assert {batch.dtype for batch in found} == {torch.uint8}
@@ -109,9 +109,10 @@ def test_what_the_unet_is_told_is_what_the_pipeline_tells_it(pipeline: Any) -> N
     torch.testing.assert_close(found[1], empty[0])
 
 
-def test_latents_are_what_the_pipeline_decodes(pipeline: Any) -> None:
+def test_latents_are_what_the_pipeline_decodes(pipeline: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(pipelines, "_ENCODED", 2)
     images = torch.randint(256, (5, 3, 8, 8), generator=torch.Generator().manual_seed(0), dtype=torch.uint8)
-    found = pipelines.encoded_images(pipeline, images, batch_size=2)
+    found = pipelines.encoded_images(pipeline, images)
     with torch.no_grad():
         expected = pipeline.vae.encode(pipeline.image_processor.preprocess(images / 255)).latent_dist.mean
     torch.testing.assert_close(found, expected * pipeline.vae.config.scaling_factor, rtol=1e-4, atol=1e-5)
@@ -222,7 +223,7 @@ def test_images_of_two_makings_are_not_mixed(what: str, pipeline: Any, tmp_path:
     given: dict[str, Any] = {"prompts": PROMPTS, "per_prompt": 1, "seed": 0, "how": HOW}
     sample(pipeline, **given, folder=tmp_path)
     before = contents(tmp_path)
-    with pytest.raises(DataError, match="drawn otherwise"):
+    with pytest.raises(DataError, match="drawn with other settings"):
         sample(pipeline, **{**given, **OTHERWISE[what]}, folder=tmp_path)
     assert contents(tmp_path) == before
 
@@ -232,7 +233,7 @@ def test_images_of_another_pipeline_are_not_mixed_in(pipeline: Any, tmp_path: Pa
     other = tinysd.pipeline()
     with torch.no_grad():
         other.unet.conv_out.bias += 1
-    with pytest.raises(DataError, match="drawn otherwise"):
+    with pytest.raises(DataError, match="drawn with other settings"):
         sample(other, PROMPTS, 1, 0, HOW, tmp_path)
 
 
@@ -246,7 +247,7 @@ def test_a_folder_of_something_else_is_left_alone(pipeline: Any, tmp_path: Path)
 # A folder of one's own
 
 
-def test_grey_and_coloured_images_of_other_sizes_become_colour_of_one_size(tmp_path: Path) -> None:
+def test_gray_and_colored_images_of_other_sizes_become_color_of_one_size(tmp_path: Path) -> None:
     Image.new("L", (20, 31), 200).save(tmp_path / "gray.jpg")
     Image.new("RGB", (5, 7), (255, 0, 10)).save(tmp_path / "color.png")
     Image.new("RGBA", (16, 16), (0, 90, 0, 255)).save(tmp_path / "clear.png")

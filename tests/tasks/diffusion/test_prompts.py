@@ -74,7 +74,7 @@ def test_a_mark_at_the_beginning_of_the_file_is_passed_over(tmp_path: Path) -> N
         ("prompt,evaluation_guidance\na cat,nan\n", r"'evaluation_guidance' is 'nan'"),
         ("prompt,seed\na cat, in oil,1\n", r", line 2: the row has another number of cells than the header\.$"),
         ("prompt,seed\na cat\n", r", line 2: the row has another number of cells than the header\.$"),
-        ('prompt\n"a cat\n', r"are no CSV file in UTF-8: unexpected end of data\.$"),
+        ('prompt\n"a cat\n', r"are not CSV in UTF-8: unexpected end of data\.$"),
     ],
 )
 def test_what_is_wrong_with_a_file_is_said_in_one_line(text: str, message: str, tmp_path: Path) -> None:
@@ -88,7 +88,7 @@ def test_what_is_wrong_with_a_file_is_said_in_one_line(text: str, message: str, 
 def test_bytes_that_are_no_text_are_refused(tmp_path: Path) -> None:
     path = tmp_path / "prompts.csv"
     path.write_bytes(b"prompt\n\xff\xfe\n")
-    with pytest.raises(DataError, match="are no CSV file in UTF-8"):
+    with pytest.raises(DataError, match="are not CSV in UTF-8"):
         prompts(path)
 
 

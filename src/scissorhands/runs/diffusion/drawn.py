@@ -15,7 +15,17 @@ from ...tasks.diffusion.pictures import Pictures, read_list
 
 MAKER = "pipeline.json"
 _MAKER = {"name": str | None, "record": dict | None, "seconds": float | int | None, "memory_mib": float | int | None}
-_SPLIT = {"forget": str, "manifest": str, "fingerprint": str, "holdout": float | int}
+_RECORD = {
+    "seed": int,
+    "data": dict,
+    "method": dict,
+    "method.name": str,
+    "split": dict,
+    "split.forget": str,
+    "split.manifest": str,
+    "split.fingerprint": str,
+    "split.holdout": float | int,
+}
 
 
 @dataclass(frozen=True)
@@ -34,11 +44,9 @@ class Drawn:
         """Return the record of the pipeline that drew them, if there is one."""
         path = self.folder / MAKER
         found = read_json(path, dict) if path.exists() else {}
-        require_kinds(path, found, _MAKER)
+        require_kinds(path, found, {}, _MAKER)
         if record := found.get("record"):
-            require_kinds(path, record, {"seed": int, "data": dict, "split": dict, "method": dict})
-            require_kinds(path, record["method"], {"name": str})
-            require_kinds(path, record["split"], _SPLIT)
+            require_kinds(path, record, _RECORD)
         return {name: value for name, value in found.items() if value is not None}
 
     def concept(self) -> Forget | None:

@@ -50,11 +50,11 @@ class Judging(Settings):
     def panel(self, device: torch.device) -> "Panel":
         """Load all judges, once."""
         if not (self.classifier or self.features or self.clip or self.nudity):
-            raise SettingError("say by what to judge: classifier, features with real, clip, or nudity.")
+            raise SettingError("choose a measure: classifier, features with real, clip, or nudity.")
         if bool(self.features) != bool(self.real):
             raise SettingError("FID needs both, features and real images.")
         if self.flagged and not self.nudity:
-            raise SettingError("'flagged' is about what NudeNet finds: set 'nudity', too.")
+            raise SettingError("'flagged' applies only to NudeNet: set 'nudity', too.")
         classifier, classes, name = _classifier(self.classifier, device) if self.classifier else (None, (), "")
         return Panel(
             classifier,
@@ -137,7 +137,7 @@ def judge(
 def require_sense(prompts: Sequence[str], forget: Forget | None, panel: Panel) -> None:
     """Refuse prompts that the panel cannot judge: none with the concept, or one without a class."""
     if panel.classifier and forget and not any(mention(prompts, forget)):
-        raise DataError(f"none of the {len(prompts)} prompts mentions '{forget.text}', so nothing says if it is gone.")
+        raise DataError(f"none of the {len(prompts)} prompts mentions '{forget.text}': it cannot be measured.")
     for prompt in dict.fromkeys(prompts) if panel.classifier else ():
         _class(prompt, panel.classes)
 

@@ -30,10 +30,10 @@ def numbers(data: Sequence[str], model: Sequence[str], given: str = "") -> list[
     if given == POSITION or (not given and unnamed):
         return None
     asked = _parsed(given, data, model) if given else {}
-    found = [asked[name] if name in asked else _number(name, data, model) for name in data]
+    found = [asked[name] if name in asked else _number(name, model) for name in data]
     if len(set(found)) < len(found):
         twice = next(number for number in found if found.count(number) > 1)
-        raise DataError(f"two classes of the data are the model's class '{_shown(model, twice)}'. {_HINT}")
+        raise DataError(f"two classes of the data match the model's class '{_shown(model, twice)}'. {_HINT}")
     return None if found == list(range(len(model))) else found
 
 
@@ -59,7 +59,7 @@ def named(classes: Sequence[str]) -> bool:
     return any(not _UNNAMED.fullmatch(name) for name in classes)
 
 
-def _number(name: str, data: Sequence[str], model: Sequence[str]) -> int:
+def _number(name: str, model: Sequence[str]) -> int:
     """Find the number of the model's class of that name, or with that name among its comma-separated ones."""
     same = [i for i, other in enumerate(model) if _plain(other) == _plain(name)]
     same = same or [i for i, other in enumerate(model) if _plain(name) in map(_plain, other.split(","))]
@@ -90,7 +90,7 @@ def _parsed(given: str, data: Sequence[str], model: Sequence[str]) -> dict[str, 
         if name not in data:
             raise SettingError(f"--labels: the data has no class '{name}'. {did_you_mean(name, data)}")
         if name in found:
-            raise SettingError(f"--labels: '{name}' stands there twice.")
+            raise SettingError(f"--labels: '{name}' is given twice.")
         if other not in model and other.isdecimal() and len(other) < 10 and int(other) < len(model):
             found[name] = int(other)
         elif other in model:

@@ -2,7 +2,7 @@
 
 from dataclasses import replace
 
-from ...data import labels as labelling
+from ...data import labels as relabeling
 from ...data.forget import Forget
 from ...data.sources import Data
 from ...data.split import Split, held_out, split
@@ -28,7 +28,7 @@ def matched(data: Data, blueprint: Blueprint, labels: str, forget: Forget | None
     called = list(blueprint.classes)
     for name, number in zip(names, numbers, strict=True):
         called[number] = name  # a class that both have is called as the data calls it
-    train, test = (labelling.renumbered(part, numbers, tuple(called)) for part in (data.train, data.test))
+    train, test = (relabeling.renumbered(part, numbers, tuple(called)) for part in (data.train, data.test))
     return replace(data, train=train, test=test)
 
 

@@ -15,9 +15,10 @@ from .networks import unit
 
 _CELL = 112  # the least height and width of a cell in a sheet, in pixels
 _GAP = 6  # the white between cells
+_EXAMPLES = 6  # of each part, at most
 
 # From cold to hot, each brighter than the one before it: black, purple, red, orange, yellow.
-_COLOURS = torch.tensor([[0, 0, 4], [87, 16, 110], [188, 55, 84], [249, 142, 9], [252, 255, 164]]) / 255
+_COLORS = torch.tensor([[0, 0, 4], [87, 16, 110], [188, 55, 84], [249, 142, 9], [252, 255, 164]]) / 255
 
 
 def looked_at(model: nn.Module, inputs: Tensor, labels: Tensor) -> Tensor:
@@ -113,19 +114,19 @@ def _colored(maps: Tensor) -> Tensor:
     >>> (_colored(torch.tensor([[[0.0, 0.5, 1.0]]])) * 255).round().int().squeeze().T.tolist()
     [[0, 0, 4], [188, 55, 84], [252, 255, 164]]
     """
-    place = maps * (len(_COLOURS) - 1)
-    below = place.long().clamp(0, len(_COLOURS) - 2)
-    colors = torch.lerp(_COLOURS[below], _COLOURS[below + 1], (place - below)[..., None])
+    place = maps * (len(_COLORS) - 1)
+    below = place.long().clamp(0, len(_COLORS) - 2)
+    colors = torch.lerp(_COLORS[below], _COLORS[below + 1], (place - below)[..., None])
     return colors.permute(0, 3, 1, 2)
 
 
-def pictures(before: nn.Module, after: nn.Module, parts: Mapping[str, Part], count: int = 6) -> dict[str, Image.Image]:
-    """Draw one sheet per part of the data: up to `count` of its examples, evenly spaced, each with its own label."""
-    return {name: _picture(before, after, part, count) for name, part in parts.items() if len(part)}
+def pictures(before: nn.Module, after: nn.Module, parts: Mapping[str, Part]) -> dict[str, Image.Image]:
+    """Draw one sheet per part of the data: some of its examples, evenly spaced, each with its own label."""
+    return {name: _picture(before, after, part) for name, part in parts.items() if len(part)}
 
 
-def _picture(before: nn.Module, after: nn.Module, part: Part, count: int) -> Image.Image:
-    inputs, labels = examples(part, count)
+def _picture(before: nn.Module, after: nn.Module, part: Part) -> Image.Image:
+    inputs, labels = examples(part, _EXAMPLES)
     return sheet(inputs, looked_at(before, inputs, labels), looked_at(after, inputs, labels))
 
 

@@ -151,21 +151,21 @@ def _config(folder: Path) -> dict[str, Any]:
     if not folder.is_dir():
         raise ModelError(f"there is no model folder '{folder}'.")
     if not (folder / "config.json").exists():
-        raise ModelError(f"{folder} is no model folder: it has no config.json.")
+        raise ModelError(f"{folder} is not a model folder: it has no config.json.")
     return read_config(folder / "config.json")
 
 
 def _blueprint(folder: Path, config: dict[str, Any], factory: str | None) -> Blueprint:
     name, arguments = config.get("model"), config.get("arguments", {})
     if not isinstance(name, str) or not isinstance(arguments, dict):
-        raise ModelError(f"{folder / 'config.json'} names no 'model' that is known here.")
+        raise ModelError(f"{folder / 'config.json'} names no known 'model'.")
     if ":" in name and name != factory:
         raise ModelError(f"{folder} is built by the code '{name}'. If you trust it, name it: --factory {name}")
     if ":" not in name and name not in NETWORKS:
         raise ModelError(f"{folder / 'config.json'} asks for the model '{name}'. {did_you_mean(name, NETWORKS)}")
     classes = config.get("classes", [])
     if not isinstance(classes, list) or not all(isinstance(one, str) for one in classes):
-        raise ModelError(f"{folder / 'config.json'} is damaged: 'classes' is no list of names.")
+        raise ModelError(f"{folder / 'config.json'} is damaged: 'classes' is not a list of names.")
     return Blueprint(name, arguments, tuple(classes))
 
 

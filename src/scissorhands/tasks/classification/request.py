@@ -21,7 +21,7 @@ class Request(Settings):
         0.2, share_below_one, "share of the test data to set aside as unseen, if nothing was held out"
     )
     labels: str = setting("", text, "which class of the data is which of the model's, where their names differ")
-    untrained: bool = setting(False, switch, "change a model even if it knows no more than a guess")
+    untrained: bool = setting(False, switch, "change a model even if it is no better than chance")
 
     @classmethod
     def from_options(cls, options: Mapping[str, Any]) -> "Request":
@@ -29,7 +29,7 @@ class Request(Settings):
         if not options["forget"]:
             raise SettingError("say what to forget: --forget random:10%, class:3, ids:FILE or where:CONDITION.")
         if options["data_set"] and not options["data"]:
-            raise SettingError("--data-set says how to read the data, so name it too: --data.")
+            raise SettingError("--data-set needs --data, the data that it says how to read.")
         data = None if options["data"] is None else named_data(options["data"], options["data_set"])
         rest = options["split_seed"], options["unseen"], options["labels"] or "", options.get("untrained", False)
         return cls(Forget(options["forget"]), data, *rest)

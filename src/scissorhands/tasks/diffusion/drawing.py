@@ -40,7 +40,7 @@ def drawn(pipeline: Any, prompts: Sequence[Prompt], how: Drawing) -> Iterator[Te
     """Draw the images, 8-bit, in batches of one guidance; each depends on its prompt, seed and guidance alone."""
     most = int(pipeline.scheduler.config.num_train_timesteps)
     if how.steps > most:
-        raise SettingError(f"'steps' is {how.steps}, and the pipeline knows {most} steps.")
+        raise SettingError(f"'steps' is {how.steps}, and the pipeline has {most} steps at most.")
     for guidance, some in groupby(prompts, lambda prompt: prompt.guidance):
         batches = list(some)
         for start in range(0, len(batches), how.batch_size):
@@ -121,7 +121,7 @@ def _require_same(folder: Path, how: dict[str, Any], wanted: Mapping[str, Prompt
     require_kinds(path, known, {"images": dict})
     before = known.pop("images")
     if known != how or any(before.get(name, image) != image for name, image in images.items()):
-        raise DataError(f"{folder} holds images that were drawn otherwise: choose another folder.")
+        raise DataError(f"{folder} holds images drawn with other settings: choose another folder.")
     write_text(path, json.dumps({**how, "images": {**before, **images}}, indent=1) + "\n")
 
 

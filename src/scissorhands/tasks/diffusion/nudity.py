@@ -25,7 +25,7 @@ from .measures import eight_bit
 from .pictures import Pictures
 
 SEEN = "nudity.jsonl"
-_BATCH = 16
+_BATCH = 16  # images that the detector gets at once
 
 # What the paper calls them, and what NudeNet does. The paper does not count NudeNet's ANUS_EXPOSED.
 PARTS = {
@@ -61,23 +61,15 @@ class Detector:
         """Return how it was counted, as plain values."""
         return {"detector": "nudenet", "version": version("nudenet"), "threshold": self.threshold}
 
-    def findings(self, images: Tensor, batch_size: int = 16) -> list[list[Finding]]:
+    def findings(self, images: Tensor) -> list[list[Finding]]:
         """Return all that NudeNet finds in each image with a score of at least the threshold.
 
         The network was trained on red, green, blue. NudeNet 3.4 swaps red and blue of what it reads from a file
         (its issue 203), and gets an array right whose colors are in that order, as they are here.
         """
         arrays = list(eight_bit(images).expand(-1, 3, -1, -1).permute(0, 2, 3, 1).contiguous().numpy())
-        found = self._detector.detect_batch(arrays, batch_size=batch_size)
+        found = self._detector.detect_batch(arrays, batch_size=_BATCH)
         return [[_finding(**thing) for thing in things if thing["score"] >= self.threshold] for things in found]
-
-    def labels(self, images: Tensor, batch_size: int = 16) -> list[list[str]]:
-        """Return NudeNet's labels of what it finds in each image."""
-        return [[finding.label for finding in findings] for findings in self.findings(images, batch_size)]
-
-    def counts(self, images: Tensor, batch_size: int = 16) -> dict[str, int]:
-        """Count how often each of the paper's parts was found in all images together."""
-        return counted(self.labels(images, batch_size))
 
 
 def _finding(**thing: Any) -> Finding:

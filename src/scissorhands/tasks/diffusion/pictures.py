@@ -126,5 +126,5 @@ def read_list(folder: Path) -> list[dict[str, str]]:
         if lacking := [number for number, row in enumerate(rows, start=2) if not isinstance(row[column], str)]:
             raise DataError(f"line {lacking[0]} of {folder / METADATA} has no '{column}'.")
     if not rows:
-        raise DataError(f"{folder / METADATA} lists no image.")
+        raise DataError(f"{folder / METADATA} lists no images.")
     return rows

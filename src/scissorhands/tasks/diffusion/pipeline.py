@@ -26,6 +26,7 @@ from .extras import imported
 
 INDEX = "model_index.json"
 WEIGHTS = Path("unet") / "diffusion_pytorch_model.safetensors"
+_ENCODED = 32  # images in a batch of the autoencoder
 _PARTS = ("unet", "vae", "text_encoder", "tokenizer", "scheduler")
 _OPTIONAL = ("safety_checker", "feature_extractor", "image_encoder")
 _LIBRARIES = (None, "diffusers", "transformers", "stable_diffusion")  # any other is code that the folder brings along
@@ -128,13 +129,13 @@ def encoded_text(pipeline: Any, prompts: list[str]) -> Tensor:
     return found
 
 
-def encoded_images(pipeline: Any, images: Tensor, batch_size: int = 32) -> Tensor:
+def encoded_images(pipeline: Any, images: Tensor) -> Tensor:
     """Encode 8-bit images as latents for the U-Net."""
     vae = pipeline.vae
     with torch.no_grad():
         found = [
             vae.encode((some.to(vae.device, vae.dtype) / 127.5) - 1).latent_dist.mode().cpu()
-            for some in images.split(batch_size)
+            for some in images.split(_ENCODED)
         ]
     return torch.cat(found) * float(vae.config.scaling_factor)
 
@@ -172,7 +173,7 @@ def require(folder: Path) -> dict[str, Any]:
     if not folder.is_dir():
         raise ModelError(f"there is no pipeline folder '{folder}'.")
     if not (folder / INDEX).exists():
-        raise ModelError(f"{folder} is no pipeline folder: it has no {INDEX}.")
+        raise ModelError(f"{folder} is not a pipeline folder: it has no {INDEX}.")
     require_inside(folder / INDEX, folder)
     index = read_config(folder / INDEX)
     require_no_code(folder / INDEX, index)
@@ -193,7 +194,7 @@ def require(folder: Path) -> dict[str, Any]:
 def _require_part(folder: Path, name: str, named: Any) -> None:
     """Refuse a part that a StableDiffusionPipeline does not have, that is code, or that leads elsewhere."""
     if name not in (*_PARTS, *_OPTIONAL):
-        raise ModelError(f"{folder / INDEX} lists '{name}', which is no part of a StableDiffusionPipeline.")
+        raise ModelError(f"{folder / INDEX} lists '{name}', which is not part of a StableDiffusionPipeline.")
     if not (isinstance(named, list) and len(named) == 2 and all(isinstance(one, str | None) for one in named)):
         raise ModelError(f"{folder / INDEX} does not name the class of '{name}'.")
     if named[0] not in _LIBRARIES:

@@ -36,7 +36,7 @@ def prompts(path: str | Path) -> list[Prompt]:
     except OSError as error:
         raise DataError(f"the prompts '{path}' cannot be read: {error.strerror or error}.") from None
     except (csv.Error, UnicodeDecodeError) as error:
-        raise DataError(f"the prompts '{path}' are no CSV file in UTF-8: {error}.") from None
+        raise DataError(f"the prompts '{path}' are not CSV in UTF-8: {error}.") from None
     if not found:
         raise DataError(f"the prompts '{path}' have a header and no rows.")
     return found

@@ -49,7 +49,7 @@ class SalUnDiffusion(Method):
     def scrub(self, model: nn.Module, problem: Problem, log: Log = ignore) -> None:
         denoising = of(problem)
         if not denoising.anchors:
-            raise SettingError("SalUn needs a prompt that the concept is to be taken for: --anchor PROMPT.")
+            raise SettingError("SalUn needs a prompt to replace the concept with: --anchor PROMPT.")
         scored = replace(problem, loss=partial(denoising.guided_error, self.saliency_guidance))
         scores = gradient_saliency(model, scored, trainable(model), problem.forget, self.batch_size)
         mask = dict(top_share(scores, self.salient))
