@@ -28,7 +28,7 @@ from ..runs.claims import BENCH, claiming, require_earlier
 from ..runs.place import Place
 from ..runs.score import compare, score
 from ..runs.scrub import scrub
-from ..runs.subject import load_classifier
+from ..runs.subject import load
 from ..runs.train import train
 from ..tasks import Read
 from ..tasks.classification import models
@@ -137,7 +137,7 @@ def _draw(recipe: Recipe, trained: Path, draw: int, place: Place, read: Read, lo
     device = place.torch_device()
     original = _finished(at("original").folder, {})
     if not original:
-        original = score(load_classifier(str(trained), factory, device, read), request, at("original"))
+        original = score(load(str(trained), factory, device, read), request, at("original"))
     made: list[tuple[Run, int | None]] = [(original, None)]
     for entry in recipe.entries:
         settings = entry.method.to_dict()

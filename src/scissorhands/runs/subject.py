@@ -43,7 +43,7 @@ def load_classifier(
     source: str, factory: str | None = None, device: torch.device = _CPU, read: Read = Source.load
 ) -> Classification:
     """Load a classifier; refuse another kind of model."""
-    tasks.find(source).require_evaluable(source)
     found = load(source, factory, device, read)
-    assert isinstance(found, Classification)
+    if not isinstance(found, Classification):
+        raise ModelError(f"{source} is a {found.noun}, and a classifier is needed.")
     return found

@@ -7,13 +7,16 @@ from pathlib import Path
 from typing import Any, ClassVar, Generic, Protocol, Self, TypeVar
 
 import torch
+from PIL.Image import Image
 from torch import nn
 
 from ..data.problem import Log, Problem, ignore
+from ..data.records import Augment, Part
 from ..data.sources import Data, Source
+from ..data.split import Split
 from ..evaluation.evaluate import Scores
 from ..methods import Method
-from ..metrics import Evidence
+from ..metrics import LEVELS, Evidence
 
 Read = Callable[[Source], Data]
 RelativePath = Callable[[str], str]
@@ -45,6 +48,14 @@ class PreparedProblem:
     inputs: Mapping[str, Any]  # the request as begun.toml has it
     record: Mapping[str, Any]  # what run.toml will say
     ids: Mapping[str, list[int]]  # the lists of records beside it
+    counts: Mapping[str, int]  # how many records each part has that is measured
+
+
+@dataclass(frozen=True, kw_only=True)
+class Division(PreparedProblem):
+    """A problem that was posed by dividing data."""
+
+    split: Split
 
 
 class Request(Protocol):
@@ -73,6 +84,9 @@ class Task(ABC, Generic[R, P]):
     options: ClassVar[tuple[str, ...]]  # the options of the command line that its requests have
     asks: ClassVar[type[Any]]  # the class of its requests
     request_key: ClassVar[str]  # under which begun.toml says what to forget
+    levels: ClassVar[tuple[str, ...]] = ("quick",)  # of evaluation
+    titles: ClassVar[Mapping[str, str]] = {}  # of the scores that are not in the table of metrics
+    next_step: ClassVar[str] = ""  # what to do with such a model once it has forgotten
 
     source: str
     run: SourceRun | None
@@ -91,11 +105,6 @@ class Task(ABC, Generic[R, P]):
     @abstractmethod
     def load(cls, source: str, run: SourceRun | None, factory: str | None, device: torch.device, read: Read) -> Self:
         """Load the model in a folder, in the folder of the run that made it, or on the hub."""
-
-    @classmethod
-    def require_evaluable(cls, source: str) -> None:
-        """Refuse a kind of model that is not evaluated on records."""
-        return
 
     def defaults(self, method: type[Method]) -> dict[str, Any]:
         """Return settings that a method has for this model unless others are given."""
@@ -120,3 +129,24 @@ class Task(ABC, Generic[R, P]):
     @abstractmethod
     def save(self, posed: P, folder: Path) -> None:
         """Write the model into a run folder, in the format that it came in."""
+
+
+class DividedTask(Task[R, Division]):
+    """A task that divides data, so that its models can be evaluated at every level, beside others trained alike."""
+
+    levels: ClassVar[tuple[str, ...]] = LEVELS
+
+    model: nn.Module
+
+    @property
+    @abstractmethod
+    def pretrained(self) -> bool:
+        """Whether the model began with weights from elsewhere."""
+
+    @abstractmethod
+    def divided(self, run: SourceRun) -> tuple[Split, Augment | None]:
+        """Return how a run divided the data, and what changes its training batches."""
+
+    @abstractmethod
+    def pictures(self, before: Self, parts: Mapping[str, Part]) -> Mapping[str, Image]:
+        """Draw where the model looks, beside where it looked before."""

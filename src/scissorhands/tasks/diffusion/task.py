@@ -11,7 +11,7 @@ from ...data.problem import Log, ignore
 from ...data.records import Part, Stored
 from ...data.sources import Source
 from ...distributed import shard
-from ...errors import ModelError, RunError
+from ...errors import RunError
 from ...evaluation.evaluate import Scores
 from ...methods import METHODS, Method
 from ...methods.damage import damage
@@ -39,6 +39,8 @@ class Diffusion(Task[Concept, PreparedProblem]):
     options: ClassVar[tuple[str, ...]] = ("forget", "data", "anchor", "erase")
     asks: ClassVar[type[Concept]] = Concept
     request_key: ClassVar[str] = "concept"
+    titles: ClassVar[Mapping[str, str]] = {"forget_error": "loss on the concept", "retain_error": "loss on the rest"}
+    next_step: ClassVar[str] = "look at what it draws: scissorhands sample"
 
     source: str
     pipeline: Any
@@ -57,14 +59,6 @@ class Diffusion(Task[Concept, PreparedProblem]):
         cls, source: str, run: SourceRun | None, factory: str | None, device: torch.device, read: Read = Source.load
     ) -> "Diffusion":
         return cls(source, pipelines.load(Path(source), device), run)
-
-    @classmethod
-    def require_evaluable(cls, source: str) -> None:
-        """Refuse a pipeline, which is judged by the images that it draws."""
-        raise ModelError(
-            f"{source} is a diffusion pipeline, and 'evaluate' is for classifiers: run "
-            f"'scissorhands sample {source} --prompts … -o DRAWN', then 'scissorhands judge DRAWN -o RUN'."
-        )
 
     def pose(
         self, request: Concept, seed: int, device: torch.device, relative: RelativePath, log: Log = ignore
@@ -94,14 +88,14 @@ class Diffusion(Task[Concept, PreparedProblem]):
                 },
             },
             ids={"forget": problem.forget.ids.tolist(), "before": before},
+            counts={"forget": len(problem.forget), "retain": len(problem.retain)},
         )
 
     def before(self, posed: PreparedProblem) -> dict[str, float]:
         return errors(posed.model, posed.problem)
 
     def measure(self, posed: PreparedProblem, method: str | None = None) -> tuple[Scores, Evidence]:
-        counts = {"forget": len(posed.problem.forget), "retain": len(posed.problem.retain)}
-        return Scores(errors(posed.model, posed.problem), counts, manifest=posed.manifest), {}
+        return Scores(errors(posed.model, posed.problem), posed.counts, manifest=posed.manifest), {}
 
     def damage(self, method: type[Method], before: Mapping[str, float], scores: Scores) -> str:
         return damage(before, scores.values)
