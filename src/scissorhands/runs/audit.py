@@ -10,7 +10,6 @@ import torch
 from .. import files, runs, tasks
 from ..data.problem import Log, ignore
 from ..data.records import Augment
-from ..data.sources import Source
 from ..distributed import on_rank_0
 from ..errors import ModelError, RunError, ScissorhandsError
 from ..evaluation.context import Context, Evaluation
@@ -20,7 +19,7 @@ from ..evaluation.reference_models import Trainer
 from ..methods import Method, find
 from ..methods.training import Training
 from ..metrics import Evidence
-from ..tasks import DividedTask, Division, Read
+from ..tasks import DividedTask, Division, Read, each_time
 from ..tasks.classification.models import fingerprint
 from . import PICTURES, Run
 from .score import Scoring
@@ -46,7 +45,7 @@ class Audit:
     method: str | None = None
     pictures: bool = False
     scoring: Scoring | None = None
-    read: Read = Source.load
+    read: Read = each_time
 
     def plan(self) -> list[Step]:
         """Say what will be trained and looked at, and about how long each takes here."""

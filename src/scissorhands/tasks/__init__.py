@@ -11,7 +11,7 @@ from ..methods import Method
 from ..methods import find as find_method
 from .classification.task import Classification
 from .diffusion.task import Diffusion
-from .task import DividedTask, Division, PreparedProblem, Read, SourceRun, Task
+from .task import DividedTask, Division, PreparedProblem, Read, SourceRun, Task, each_time, once
 
 TASKS: tuple[type[Task[Any, Any]], ...] = (Diffusion, Classification)  # the last one takes what no other owns
 
@@ -75,9 +75,11 @@ __all__ = [
     "Task",
     "asked_of",
     "begun_by",
+    "each_time",
     "find",
     "method",
     "methods",
+    "once",
     "only_for",
     "require_level",
 ]

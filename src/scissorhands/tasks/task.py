@@ -1,7 +1,7 @@
 """What a task is: all that is special about one kind of model. The verbs are written once, for any task."""
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Hashable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ClassVar, Generic, Protocol, Self, TypeVar
@@ -12,14 +12,38 @@ from torch import nn
 
 from ..data.problem import Log, Problem, ignore
 from ..data.records import Augment, Part
-from ..data.sources import Data, Source
 from ..data.split import Split
 from ..evaluation.evaluate import Scores
 from ..methods import Method
 from ..metrics import LEVELS, Evidence
 
-Read = Callable[[Source], Data]
 RelativePath = Callable[[str], str]
+T = TypeVar("T")
+
+
+class Read(Protocol):
+    """How data is loaded: each time, or only the first time that it is asked for by a key."""
+
+    def __call__(self, key: Hashable, load: Callable[[], T]) -> T:
+        """Return what loading gives, or gave before."""
+
+
+def each_time(key: Hashable, load: Callable[[], T]) -> T:
+    """Load data whenever it is asked for."""
+    return load()
+
+
+def once() -> Read:
+    """Return what loads each data once, and keeps it."""
+    kept: dict[Hashable, Any] = {}
+
+    def read(key: Hashable, load: Callable[[], T]) -> T:
+        if key not in kept:
+            kept[key] = load()
+        found: T = kept[key]
+        return found
+
+    return read
 
 
 class SourceRun(Protocol):

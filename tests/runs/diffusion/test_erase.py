@@ -35,7 +35,7 @@ from scissorhands.runs.scrub import scrub
 from scissorhands.tasks.diffusion import denoising, drawing, pictures
 from scissorhands.tasks.diffusion import pipeline as pipelines
 from scissorhands.tasks.diffusion.denoising import Denoising
-from scissorhands.tasks.diffusion.erasure import Concept, Erasure, posed
+from scissorhands.tasks.diffusion.erasure import Concept, Erasure, encoded, posed
 from scissorhands.tasks.diffusion.prompts import Prompt
 from scissorhands.tasks.diffusion.task import Diffusion
 
@@ -417,7 +417,7 @@ def test_a_step_of_fine_tuning_goes_down_the_gradient(erased: Eraser, source: Pa
 def taken_for(source: Path, base: Path, anchor: str) -> tuple[set[int], int]:
     """What the prompt of a three is taken for where wrong prompts are taught, and how many prompts there are."""
     images, pipeline = pictures.read(tinysd.photographs(base), 8), pipelines.load(source, CPU)
-    problem, _ = posed(pipeline, images, Forget("concept:three"), Erasure(anchor=anchor), 0)
+    problem, _ = posed(pipeline, encoded(pipeline, images), Forget("concept:three"), Erasure(anchor=anchor), 0)
     labels, count = random_labels(problem.forget, 0).labels, len(denoising.of(problem).prompts)
     three, forgotten = images.classes.index("a three"), problem.forget.ids
     assert set((labels[forgotten] % count).tolist()) == {three}

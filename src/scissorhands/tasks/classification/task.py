@@ -21,7 +21,7 @@ from ...evaluation.predict import require_fit
 from ...methods import METHODS, Method, Retrain
 from ...methods.damage import damage, guesses, judged
 from ...metrics import Evidence, accuracy
-from ..task import DividedTask, Division, Read, RelativePath, SourceRun
+from ..task import DividedTask, Division, Read, RelativePath, SourceRun, each_time
 from . import gradcam, models
 from .division import divided_as_in, matched
 from .huggingface import HuggingFaceClassifier
@@ -45,7 +45,7 @@ class Classification(DividedTask[Request]):
     model: nn.Module
     blueprint: Blueprint
     run: SourceRun | None = None
-    read: Read = Source.load
+    read: Read = each_time
 
     @classmethod
     def matches(cls, source: str) -> bool:
@@ -57,7 +57,7 @@ class Classification(DividedTask[Request]):
 
     @classmethod
     def load(
-        cls, source: str, run: SourceRun | None, factory: str | None, device: torch.device, read: Read = Source.load
+        cls, source: str, run: SourceRun | None, factory: str | None, device: torch.device, read: Read = each_time
     ) -> "Classification":
         inside = Path(source) / "model"
         if run and not inside.is_dir():
@@ -133,7 +133,8 @@ class Classification(DividedTask[Request]):
     def divided(self, run: SourceRun) -> tuple[Split, Augment | None]:
         """Load the data of a run, and divide it as the run did."""
         labels = str(run.record["split"].get("labels", ""))
-        data = matched(self.read(Source.make(run.record["data"])), self.blueprint, labels)
+        source = Source.make(run.record["data"])
+        data = matched(self.read(source, source.load), self.blueprint, labels)
         require_fit(self.model, data.train)
         return divided_as_in(run, data), data.augment
 
@@ -144,7 +145,7 @@ class Classification(DividedTask[Request]):
         """Return the data with the model's numbers of its classes, and how they were matched."""
         earlier: Mapping[str, Any] = self.run.record["split"] if self.run else {}
         labels = request.labels or str(earlier.get("labels", ""))
-        data = matched(self.read(source), self.blueprint, labels, request.forget)
+        data = matched(self.read(source, source.load), self.blueprint, labels, request.forget)
         require_fit(self.model, data.train)
         if earlier and earlier["fingerprint"] != data.train.fingerprint:
             raise DataError(f"{source.name} is not the data that {self.source} was trained on: its content differs.")
