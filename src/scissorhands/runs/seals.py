@@ -33,10 +33,6 @@ _RECORD: dict[str, tuple[Any, bool]] = {
     "training_seed": (int, False),
     "damage": (str, False),
     "training": (dict, False),
-    "forget_accuracy_before": (_NUMBER, False),
-    "retain_accuracy_before": (_NUMBER, False),
-    "forget_error_before": (_NUMBER, False),
-    "retain_error_before": (_NUMBER, False),
     "data": (dict, True),
     "data.name": (str, True),
     "model": (dict, True),
@@ -83,7 +79,8 @@ _RESULT: dict[str, tuple[Any, bool]] = {
 
 def require_record(record: Mapping[str, Any], path: Path) -> None:
     """Refuse a run.toml that lacks something, or that holds something of another kind."""
-    _require(record, _RECORD, path)
+    measured = {name: (_NUMBER, False) for name in record if name.endswith("_before")}
+    _require(record, {**_RECORD, **measured}, path)
     for name, value in record["method"].items():
         if isinstance(value, dict | list) and name != "name":
             raise ReadError(f"{path} cannot be read: 'method.{name}' is not a plain value.")
