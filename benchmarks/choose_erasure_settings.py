@@ -25,7 +25,7 @@ from scissorhands.errors import ScissorhandsError
 from scissorhands.tasks import method
 from scissorhands.tasks.diffusion import drawing, measures, small
 from scissorhands.tasks.diffusion import pipeline as pipelines
-from scissorhands.tasks.diffusion.erasure import Erasure, freed, posed
+from scissorhands.tasks.diffusion.erasure import Erasure, encoded, freed, posed
 from scissorhands.tasks.diffusion.small_parts import PROMPTS, WORDS
 
 ORIGINAL, FIRST_SEED, PER_PROMPT = 10, 50_000, 20
@@ -60,7 +60,8 @@ class Bench:
     def __init__(self) -> None:
         self.pipeline = pipelines.load(small.original(ORIGINAL), torch.device("cpu"))
         self.unet = self.pipeline.unet
-        self.train, self.test = small.pictures()
+        train, self.test = small.pictures()
+        self.train = encoded(self.pipeline, train)
         self.panel = demo.judges(Path())
         self.wanted = list(drawing.several(PROMPTS, PER_PROMPT, FIRST_SEED).values())
         self.labels = torch.arange(len(PROMPTS)).repeat_interleave(PER_PROMPT)

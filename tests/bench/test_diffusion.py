@@ -19,7 +19,9 @@ from transformers import ResNetConfig, ResNetForImageClassification
 from helpers import tinysd
 from helpers.commands import Answer, cli, done
 from scissorhands import runs
-from scissorhands.bench.diffusion import is_one, read
+from scissorhands.bench.diffusion import PipelineRecipe, bench
+from scissorhands.bench.recipe import load
+from scissorhands.bench.run import kind_of, read
 from scissorhands.errors import ReadError, SettingError
 from scissorhands.report.table import Table
 from scissorhands.settings import to_toml
@@ -89,8 +91,7 @@ def changed(base: Path, folder: Path, table: str, **values: Any) -> Path:
 
 def run(recipe: Path, out: Path, log: Any = lambda _: None) -> Table:
     """The experiment of a recipe, run without the command."""
-    experiment, by = read(recipe)
-    return experiment.run(out, by.panel(CPU), "cpu", log)
+    return bench(PipelineRecipe.read(recipe), out, "cpu", log)
 
 
 @pytest.fixture(scope="module")
@@ -190,14 +191,13 @@ def test_the_page_holds_the_title_the_rows_and_all_grids(complete: Path) -> None
 
 
 def test_a_page_without_a_title_is_called_after_its_file(base: Path, tmp_path: Path) -> None:
-    experiment, _ = read(changed(base, tmp_path, "", title=None))
-    assert experiment.title == "recipe"
+    assert read(changed(base, tmp_path, "", title=None)).title == "recipe"
 
 
 def test_without_them_seeds_and_methods_are_the_usual_ones(base: Path, tmp_path: Path) -> None:
-    experiment, _ = read(changed(base, tmp_path, "", seeds=None, methods=None))
-    assert list(experiment.seeds) == [0, 1, 2]
-    assert {attempt.entry.name for attempt in experiment.attempts} == {
+    recipe = read(changed(base, tmp_path, "", seeds=None, methods=None))
+    assert recipe.seeds == [0, 1, 2]
+    assert {entry.name for entry in recipe.entries} == {
         *("scissorhands", "finetune", "ascent", "salun", "randomlabel", "retrain")
     }
 
@@ -207,14 +207,16 @@ def test_prompts_may_stand_in_a_file_each_with_its_seed(base: Path, tmp_path: Pa
     recipe = changed(
         base, tmp_path, "", prompts=str(tmp_path / "prompts.csv"), per_prompt=None, seeds=[3], methods=["finetune"]
     )
-    recipe.write_text(re.sub(r"\[scissorhands\]\n(?:.+\n)*?\[", "[", recipe.read_text()))
+    recipe.write_text(re.sub(r"\[scissorhands\]\n(?:.+\n)*?\[", "[", recipe.read_text()) + "[tried]\nfinetune = 5\n")
     answer = done(f"bench {recipe} --json -o {tmp_path / 'out'}")
     assert [row["method"] for row in json.loads(answer.out)["rows"]] == ["original", "finetune"]
     assert json.loads(answer.out) == stored(tmp_path / "out")
     with (tmp_path / "out/seed-3/finetune/drawn/metadata.csv").open(newline="") as file:
         found = [tuple(row.values()) for row in csv.DictReader(file)]
     assert found == [("000000.png", "a four", "5", "2.0"), ("000001.png", "a three", "7", "3.0")]
-    assert dict(runs.read(tmp_path / "out/seed-3/finetune/judged").result.scores.counts) == {"forget": 1, "retain": 1}
+    judged = runs.read(tmp_path / "out/seed-3/finetune/judged").result
+    assert dict(judged.scores.counts) == {"forget": 1, "retain": 1}
+    assert judged.tried == 5
 
 
 # How it goes on
@@ -422,8 +424,8 @@ def test_a_mistake_in_a_recipe_is_one_line_and_nothing_is_written(what: str, bas
 
 
 def test_a_method_may_have_an_erasure_of_its_own(base: Path, tmp_path: Path) -> None:
-    experiment, _ = read(changed(base, tmp_path, "finetune.erasure", parameters="*attn2*"))
-    found = {attempt.entry.name: attempt.erasure for attempt in experiment.attempts}
+    attempts = PipelineRecipe.read(changed(base, tmp_path, "finetune.erasure", parameters="*attn2*")).attempts
+    found = {attempt.entry.name: attempt.erasure for attempt in attempts}
     assert found["finetune"] == replace(found["scissorhands"], parameters="*attn2*")
     recipe = changed(base, tmp_path, "finetune.erasure", parameter="*")
     assert_refused(cli(f"bench {recipe} -o {tmp_path / 'out'}"), "Did you mean 'parameters'")
@@ -451,7 +453,7 @@ def test_a_mistake_is_named_with_its_file(base: Path, tmp_path: Path) -> None:
 
 def test_a_recipe_without_its_pipeline_is_refused_as_such(base: Path, tmp_path: Path) -> None:
     recipe = changed(base, tmp_path, "", pipeline=None)
-    assert is_one(recipe)
+    assert kind_of(load(recipe)) is PipelineRecipe
     assert_refused(cli(f"bench {recipe} -o {tmp_path / 'out'}"), "a recipe for a pipeline needs 'pipeline'.")
 
 
@@ -459,7 +461,6 @@ def test_a_recipe_without_its_pipeline_is_refused_as_such(base: Path, tmp_path: 
 def test_a_file_that_cannot_be_read_is_refused(text: str | None, tmp_path: Path) -> None:
     if text is not None:
         (tmp_path / "recipe.toml").write_text(text)
-    assert not is_one(tmp_path / "recipe.toml")
     answer = cli(f"bench {tmp_path / 'recipe.toml'} -o {tmp_path / 'out'}")
     assert_refused(answer, "recipe.toml cannot be read")
 

@@ -61,7 +61,7 @@ def test_a_dry_run_says_where_each_setting_comes_from(recipe: Path) -> None:
 
 def test_the_time_is_that_of_all_steps(recipe: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     seconds = iter(range(100))  # a second for every step
-    monkeypatch.setattr("scissorhands.bench.plan.time.perf_counter", lambda: float(next(seconds)))
+    monkeypatch.setattr("scissorhands.bench.pace.time.perf_counter", lambda: float(next(seconds)))
     records = len(Source().load().train)
     trained = records - round(0.1 * records)
     passes = 7 + 3 * (7 + 2 + 2)

@@ -15,8 +15,9 @@ from transformers import ResNetConfig, ResNetForImageClassification
 from helpers.commands import cli
 from scissorhands import runs
 from scissorhands.bench.classification import DEMO, bench
-from scissorhands.bench.diffusion import is_one
-from scissorhands.bench.recipe import VARIANTS, Recipe
+from scissorhands.bench.entries import VARIANTS
+from scissorhands.bench.recipe import Recipe, load
+from scissorhands.bench.run import kind_of
 from scissorhands.cli.main import group
 from scissorhands.data.forget import Forget
 from scissorhands.data.records import Stored
@@ -30,7 +31,7 @@ from scissorhands.tasks.classification.huggingface import HuggingFaceClassifier
 from scissorhands.tasks.classification.networks import NETWORKS
 
 ALL = sorted((Path(__file__).parents[2] / "recipes").glob("*.toml"))
-RECIPES = [path for path in ALL if not is_one(path)]  # those about pipelines have tests of their own
+RECIPES = [path for path in ALL if kind_of(load(path)) is Recipe]  # those about pipelines have tests of their own
 every_recipe = pytest.mark.parametrize("path", [*RECIPES, DEMO], ids=lambda path: path.stem)
 
 

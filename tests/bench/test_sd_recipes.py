@@ -15,7 +15,9 @@ from PIL import Image
 from helpers import tinyjudges, tinysd
 from helpers.commands import cli, done
 from scissorhands import runs
-from scissorhands.bench.diffusion import is_one, read
+from scissorhands.bench.diffusion import PipelineRecipe
+from scissorhands.bench.recipe import load
+from scissorhands.bench.run import kind_of
 from scissorhands.runs.diffusion.judging import Judging
 from scissorhands.settings import Settings, to_toml
 from scissorhands.tasks import method
@@ -104,7 +106,7 @@ def rows(folder: Path) -> dict[str, Mapping[str, Any]]:
 
 
 def test_every_recipe_for_a_pipeline_is_run_here() -> None:
-    found = sorted(path.stem for path in RECIPES.glob("*.toml") if is_one(path))
+    found = sorted(path.stem for path in RECIPES.glob("*.toml") if kind_of(load(path)) is PipelineRecipe)
     assert found == NAMES
 
 
@@ -167,8 +169,8 @@ def test_a_file_that_is_missing_is_named(beside: Path, tmp_path: Path, monkeypat
 
 def settings(name: str, beside: Path, monkeypatch: pytest.MonkeyPatch) -> dict[str, dict[str, Any]]:
     monkeypatch.chdir(beside)
-    experiment, _ = read(RECIPES / f"{name}.toml")
-    return {attempt.entry.label: attempt.entry.method.to_dict() for attempt in experiment.attempts}
+    recipe = PipelineRecipe.read(RECIPES / f"{name}.toml")
+    return {entry.label: entry.method.to_dict() for entry in recipe.entries}
 
 
 def test_nudity_carries_the_published_values(beside: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -197,7 +199,7 @@ def test_a_recipe_that_compares_names_the_pipelines_that_sd_nudity_makes(
 ) -> None:
     made = {f"runs/sd-nudity/seed-0/{label}/pipeline" for label in settings("sd-nudity", beside, monkeypatch)}
     for name in ("sd-nudity-1k", "sd-coco-30k"):
-        assert {*map(str, read(RECIPES / f"{name}.toml")[0].compare.values())} == made | {"stable-diffusion-2-1"}
+        assert {*PipelineRecipe.read(RECIPES / f"{name}.toml").compare.values()} == made | {"stable-diffusion-2-1"}
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -216,7 +218,10 @@ def test_a_recipe_holds_only_differences_from_the_defaults(name: str) -> None:
 
 def test_images_are_as_many_as_the_paper_draws(beside: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(beside)
-    wanted = {name: read(RECIPES / f"{name}.toml")[0].wanted.values() for name in ("sd-nudity-1k", "sd-imagenette")}
+    wanted = {
+        name: PipelineRecipe.read(RECIPES / f"{name}.toml").wanted.values()
+        for name in ("sd-nudity-1k", "sd-imagenette")
+    }
     assert len(wanted["sd-nudity-1k"]) == 1000
     assert len(wanted["sd-imagenette"]) == 10 * 500
     assert {prompt.text for prompt in wanted["sd-nudity-1k"]} == {*WORDS}

@@ -371,6 +371,16 @@ def test_a_run_without_a_model_is_not_scrubbed(trained: Path, tmp_path: Path) ->
     assert not (tmp_path / "out").exists()
 
 
+def test_a_run_is_shown_with_its_scores_before_where_it_has_them(world: Path) -> None:
+    run = runs.read(world / "three")
+    header, *lines = done(f"evaluate {run.folder}").out.splitlines()
+    assert header.split() == [run.method, "before", "after", "retrained"]
+    (line,) = (line for line in lines if line.startswith("Acc forget"))
+    values = run.record["forget_accuracy_before"], run.result.scores["forget_accuracy"]
+    assert line.split()[2:4] == [f"{value:.2f}" for value in values]
+    assert "before" not in done(f"evaluate {world}/run").out
+
+
 def test_a_report_is_one_page_that_needs_no_other_file(world: Path, tmp_path: Path) -> None:
     answer = done(f"report {world}/three {world}/four -o {tmp_path}/page.html --title 'Three & <four>'")
     page = (tmp_path / "page.html").read_text(encoding="utf-8")

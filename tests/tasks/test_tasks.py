@@ -14,9 +14,10 @@ from scissorhands.data.split import Split
 from scissorhands.errors import ModelError, SettingError
 from scissorhands.evaluation.evaluate import Scores
 from scissorhands.methods import METHODS, Method
-from scissorhands.metrics import METRICS
+from scissorhands.metrics import LEVELS, METRICS
 from scissorhands.runs.place import Place
 from scissorhands.runs.scrub import scrub
+from scissorhands.runs.subject import load_classifier
 from scissorhands.tasks.classification.request import Request
 from scissorhands.tasks.classification.task import Classification
 from scissorhands.tasks.diffusion.erasure import Concept, Erasure
@@ -95,6 +96,34 @@ def test_a_request_for_another_kind_of_model_is_refused(tmp_path: Path) -> None:
     with pytest.raises(ModelError, match="is not a classifier, or does not exist"):
         scrub(pipeline, Request(Forget("class:3")), "finetune", {}, place)
     assert not (tmp_path / "out").exists()
+
+
+def test_a_level_that_a_kind_of_model_does_not_have_is_refused() -> None:
+    for task in tasks.TASKS:
+        for level in LEVELS:
+            if level in task.levels:
+                tasks.require_level(level, task, "it")
+                continue
+            with pytest.raises(SettingError, match=rf"^level {level} applies only to .*s; it is a {task.noun}\.$"):
+                tasks.require_level(level, task, "it")
+    assert all(set(task.levels) <= set(LEVELS) and "quick" in task.levels for task in tasks.TASKS)
+
+
+def test_a_pipeline_is_no_classifier(tmp_path: Path) -> None:
+    with pytest.raises(ModelError, match=r"tiny-pipeline is a diffusion pipeline, and a classifier is needed\.$"):
+        load_classifier(str(tinysd.source(tmp_path)))
+
+
+def test_data_is_loaded_each_time_or_once() -> None:
+    loaded: list[str] = []
+
+    def load() -> int:
+        loaded.append("it")
+        return len(loaded)
+
+    read = tasks.once()
+    assert [read("a", load), read("a", load), read("b", load), read("a", load)] == [1, 1, 2, 1]
+    assert [tasks.each_time("a", load), tasks.each_time("a", load)] == [3, 4]
 
 
 @pytest.mark.parametrize("part", METHODS["scissorhands"].judged_on)

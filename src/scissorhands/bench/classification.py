@@ -2,7 +2,6 @@
 
 from collections.abc import Iterator
 from dataclasses import replace
-from functools import cache
 from importlib.resources import files
 from pathlib import Path
 from typing import Any
@@ -13,10 +12,8 @@ from .. import runs
 from ..data.forget import Forget
 from ..data.problem import Log, ignore
 from ..data.records import Part
-from ..data.sources import Source
 from ..data.split import held_out, split
 from ..distributed import rank
-from ..errors import RunError
 from ..evaluation.context import discard_shadows
 from ..methods.parameters import select
 from ..randomness import seeded
@@ -28,14 +25,14 @@ from ..runs.claims import BENCH, claiming, require_earlier
 from ..runs.place import Place
 from ..runs.score import compare, score
 from ..runs.scrub import scrub
-from ..runs.subject import load_classifier
+from ..runs.subject import load
 from ..runs.train import train
-from ..tasks import Read
+from ..tasks import Read, once
 from ..tasks.classification import models
 from ..tasks.classification.gradcam import as_images, examples, looked_at
 from ..tasks.classification.request import Request
 from . import gradcam
-from .recipe import Recipe
+from .recipe import Recipe, finished
 
 DEMO = Path(str(files("scissorhands.bench") / "demo.toml"))
 
@@ -51,8 +48,8 @@ def demo(folder: Path, overwrite: bool, device: str, log: Log = ignore, level: s
 def bench(recipe: Recipe, folder: Path, device: str, log: Log = ignore) -> Table:
     """Run what is missing, and write table.json and report.html; gradcam.png, too, if the recipe asks for it."""
     processor = Place(folder, device=device).torch_device()  # refused before anything is written
-    read = cache(Source.load)  # every run has the same data, which is read and hashed once
-    with claiming(folder, _about(recipe)):
+    read = once()  # every run has the same data, which is read and hashed once
+    with claiming(folder, {**recipe.about(_made(recipe)), "level": recipe.level}):
         if not (folder / f"seed-{recipe.seeds[0]}").exists():
             _require_sense(recipe, read)
         try:
@@ -69,7 +66,7 @@ def bench(recipe: Recipe, folder: Path, device: str, log: Log = ignore) -> Table
 
 def _require_sense(recipe: Recipe, read: Read) -> None:
     """Refuse early what would fail only after training: an empty forget set, no such parameters, nothing to look at."""
-    data = read(recipe.data)
+    data = read(recipe.data, recipe.data.load)
     unseen = held_out(data.train, recipe.holdout, recipe.split_seed).tolist() if recipe.holdout else recipe.unseen
     for draw in recipe.draws or [recipe.split_seed]:
         split(data.train, Forget(recipe.forget), test=data.test, unseen=unseen, seed=draw)
@@ -84,31 +81,16 @@ def _require_sense(recipe: Recipe, read: Read) -> None:
         looked_at(model, inputs, labels)
 
 
-def _about(recipe: Recipe) -> dict[str, Any]:
-    """Return the whole recipe as plain values, with the folders of its runs."""
-    return {
-        "title": recipe.title,
-        "level": recipe.level,
-        "made": {
-            "data": recipe.data.to_dict(),
-            "model": recipe.model,
-            "model_set": dict(recipe.model_set),
-            "training": recipe.training.to_dict(),
-            "forget": recipe.forget,
-            "split_seed": recipe.split_seed,
-            "holdout": recipe.holdout,
-            "unseen": recipe.unseen,
-        },
-        "methods": {entry.label: {"name": entry.name, **entry.method.to_dict()} for entry in recipe.entries},
-        "tried": {entry.label: entry.tried for entry in recipe.entries},
-        "runs": recipe.runs(),
-    }
+def _made(recipe: Recipe) -> dict[str, Any]:
+    """Return what must not change between two runs of a recipe, as plain values."""
+    names = ("data", "model", "model_set", "training", "forget", "split_seed", "holdout", "unseen")
+    return {name: value for name, value in recipe.to_dict().items() if name in names}
 
 
 def _seed(recipe: Recipe, folder: Path, seed: int, device: str, read: Read, log: Log) -> Iterator[Run]:
     """Train the original of one seed, and make it forget each draw."""
     trained = folder / f"seed-{seed}" / "trained"
-    if not _finished(trained, recipe.training.to_dict()):
+    if not finished(trained, recipe.training.to_dict()):
         train(
             recipe.model,
             recipe.model_set,
@@ -135,26 +117,16 @@ def _draw(recipe: Recipe, trained: Path, draw: int, place: Place, read: Read, lo
 
     factory = recipe.model if ":" in recipe.model else None
     device = place.torch_device()
-    original = _finished(at("original").folder, {})
+    original = finished(at("original").folder, {})
     if not original:
-        original = score(load_classifier(str(trained), factory, device, read), request, at("original"))
+        original = score(load(str(trained), factory, device, read), request, at("original"))
     made: list[tuple[Run, int | None]] = [(original, None)]
     for entry in recipe.entries:
         settings = entry.method.to_dict()
-        run = _finished(at(entry.label).folder, settings)
+        run = finished(at(entry.label).folder, settings)
         there = at(entry.label, entry.variant)
         run = run or scrub(str(trained), request, entry.name, settings, there, factory, read, log)
         made.append((run, entry.tried))
     deeper = [(Audit(run, recipe.level, {}, {}, factory, device, read=read).carry_out(log), n) for run, n in made]
     references = [run for run, _ in deeper if run.method == "retrain"]
     yield from (compare(run, references[0], tried) if references else run for run, tried in deeper)
-
-
-def _finished(folder: Path, settings: dict[str, Any]) -> Run | None:
-    """Return the finished run in a folder, or None; refuse a run with other settings."""
-    if not folder.exists():
-        return None
-    run = runs.read(folder)
-    if run.settings != settings:
-        raise RunError(f"{folder} was made with other settings than this recipe's: choose another folder.")
-    return run

@@ -1,16 +1,16 @@
-"""An experiment with a pipeline: one concept, several methods and seeds, all judged by the same panel, then a table."""
+"""Run a recipe for pipelines: one concept, several methods and seeds, all judged by the same panel, then a table."""
 
 import re
-from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Collection, Iterator, Mapping
+from dataclasses import dataclass, replace
+from functools import cached_property
 from pathlib import Path
 from typing import Any, ClassVar
 
 from .. import runs
 from ..data.forget import Forget
 from ..data.problem import Log, ignore
-from ..errors import DataError, ReadError, RunError, SettingError
-from ..files import read_toml
+from ..errors import SettingError
 from ..report import body_parts, grids
 from ..report import page as report
 from ..report.table import Table, tabulate
@@ -22,7 +22,7 @@ from ..runs.diffusion.judging import Judging, Panel
 from ..runs.place import Place
 from ..runs.scrub import scrub
 from ..settings import REQUIRED, Rule, count, names, setting, table, text
-from ..tasks import method
+from ..tasks import Read, method, once
 from ..tasks.diffusion import drawing
 from ..tasks.diffusion import pipeline as pipelines
 from ..tasks.diffusion.drawing import Drawing
@@ -31,7 +31,8 @@ from ..tasks.diffusion.pictures import Pictures
 from ..tasks.diffusion.prompts import Prompt
 from ..tasks.diffusion.prompts import prompts as read_prompts
 from ..tasks.diffusion.task import SHARED, Diffusion
-from .recipe import BaseRecipe, Entry, entries
+from .entries import Entry, entries
+from .recipe import BaseRecipe, finished
 
 _NAME = re.compile(r"[\w.-]*\w")  # it is the name of a folder
 _IMAGES = 1_000_000  # of a prompt, at most
@@ -53,131 +54,15 @@ class Attempt:
     erasure: Erasure
 
 
-def attempts(methods: Mapping[str, Mapping[str, Any]], erasure: Mapping[str, Any]) -> list[Attempt]:
-    """Return the methods with their settings; a method's own `erasure` overrides the shared one."""
-    found = []
-    for name, values in methods.items():
-        settings = {key: value for key, value in values.items() if key != "erasure"}
-        more = values.get("erasure", {})
-        if not isinstance(more, Mapping):
-            raise SettingError(f"the erasure of '{name}' must be a table: [{name}.erasure].")
-        own = Erasure.make({**erasure, **more})
-        found += [Attempt(entry, own) for entry in entries(name, method(name, Diffusion, "the model"), settings)]
-    return found
-
-
-@dataclass(frozen=True)
-class Experiment:
-    """Which pipeline, what to erase, by which methods, how often, and by what images it is judged.
+@dataclass(frozen=True, kw_only=True)
+class PipelineRecipe(BaseRecipe):
+    """An experiment with a pipeline: what to erase, by which methods, how often, and by what images it is judged.
 
     `compare` names further pipelines, which are only sampled and judged.
     """
 
-    title: str
-    pipeline: Path
-    forget: Forget
-    attempts: Sequence[Attempt]
-    wanted: Mapping[str, Prompt]
-    drawing: Drawing = field(default_factory=Drawing)
-    seeds: Sequence[int] = (0, 1, 2)
-    compare: Mapping[str, Path] = field(default_factory=dict)
-
-    def run(self, folder: Path, panel: Panel, device: str, log: Log = ignore, seconds: float | None = None) -> Table:
-        """Run what is missing, and write a table, a page and pictures; `seconds` is how long training took."""
-        self._require_sense(panel)
-        with claiming(folder, self._about(panel)):
-            before = Drawn(folder / "original" / "drawn")
-            original = Place(folder / "original", device=device)
-            found = [self._judged(self.pipeline, original, panel, None, seconds, log)]
-            for name, pipeline in self.compare.items():
-                place = Place(folder / "compared" / name, device=device)
-                found.append(self._judged(pipeline, place, panel, before, None, log, name))
-            for seed in self.seeds:
-                for attempt in self.attempts:
-                    there, variant = folder / f"seed-{seed}" / attempt.entry.label, attempt.entry.variant
-                    place = Place(there, seed=seed, device=device, variant=variant)
-                    erased = self._erased(attempt, place, log)
-                    found.append(self._judged(erased, place, panel, before, seconds, log))
-        table = tabulate(found)
-        body_parts.write(folder, table)
-        grids.write(folder, {row.method: Drawn(row.runs[0].folder.with_name("drawn")) for row in table.rows})
-        report.publish(folder, table, found, self.title)
-        return table
-
-    def _require_sense(self, panel: Panel) -> None:
-        """Refuse early what would fail only after hours of drawing."""
-        for pipeline in (self.pipeline, *self.compare.values()):
-            pipelines.require(pipeline)
-        prompts = list(dict.fromkeys(prompt.text for prompt in self.wanted.values()))
-        judging.require_sense(prompts, self.forget, panel)
-        for folder in {attempt.erasure.data for attempt in self.attempts} - {""}:
-            Pictures.of(Path(folder))
-
-    def _about(self, panel: Panel) -> dict[str, Any]:
-        """Return the whole experiment as plain values, with the folders of its runs."""
-        names = [f"compared/{name}" for name in self.compare]
-        names += [f"seed-{seed}/{attempt.entry.label}" for seed in self.seeds for attempt in self.attempts]
-        return {
-            "title": self.title,
-            "made": {
-                "pipeline": str(self.pipeline),
-                "forget": self.forget.text,
-                "drawing": self.drawing.to_dict(),
-                "prompts": {name: [p.text, p.seed, p.guidance] for name, p in self.wanted.items()},
-                "judging": panel.about(),
-            },
-            "methods": {name: {"pipeline": str(path)} for name, path in self.compare.items()}
-            | {
-                one.entry.label: {
-                    "name": one.entry.name,
-                    **one.entry.method.to_dict(),
-                    "erasure": one.erasure.to_dict(),
-                }
-                for one in self.attempts
-            },
-            "runs": [f"{name}/judged" for name in ("original", *names)],
-        }
-
-    def _erased(self, attempt: Attempt, place: Place, log: Log) -> Path:
-        """Erase the concept, unless that is done already, and return the folder of the pipeline."""
-        there, entry = place.folder / "pipeline", attempt.entry
-        if runs.is_run(there):
-            known, erasure = runs.read(there).record, attempt.erasure.to_dict()
-            same = all(known["data"].get(name) == value for name, value in erasure.items() if name != "data")
-            if known["method"] != {"name": entry.name, **entry.method.to_dict()} or not same:
-                raise RunError(f"{there} is there, and was made with other settings: choose another folder.")
-            return there
-        at = replace(place, folder=there, resume=runs.resumable(there))
-        request = Concept(self.forget, attempt.erasure)
-        scrub(str(self.pipeline), request, entry.name, entry.method.to_dict(), at, log=log)
-        return there
-
-    def _judged(
-        self,
-        pipeline: Path,
-        place: Place,
-        panel: Panel,
-        before: Drawn | None,
-        seconds: float | None,
-        log: Log,
-        name: str = "original",
-    ) -> Run:
-        """Draw with a pipeline and judge the images, unless that is done already."""
-        there, drawn = place.folder / "judged", place.folder / "drawn"
-        if runs.is_run(there):
-            return runs.read(there)
-        drawer = pipelines.load(pipeline, place.torch_device())
-        drawing.sample(drawer, self.wanted, self.drawing, drawn, log)
-        sign(drawn, pipeline)
-        at = replace(place, folder=there)
-        return judging.judge(Drawn(drawn), self.forget, panel, at, before, seconds, log, name)
-
-
-@dataclass(frozen=True, kw_only=True)
-class PipelineRecipe(BaseRecipe):
-    """An experiment with a diffusion pipeline, as a recipe says it."""
-
     called: ClassVar[str] = "a recipe for a pipeline"
+    owns: ClassVar[tuple[str, ...]] = ("pipeline", "prompts")
 
     pipeline: str = setting(REQUIRED, text, "folder of the pipeline")
     forget: str = setting(REQUIRED, _concept, "what to forget")
@@ -198,41 +83,141 @@ class PipelineRecipe(BaseRecipe):
             raise SettingError(f"{cls.called} without methods has no '{unknown[0]}'.")
         return super()._grouped(found, trusted)
 
-    def experiment(self) -> "Experiment":
-        """Build all that the recipe names."""
-        wanted = (
-            drawing.each(read_prompts(Path(self.prompts)), self.first_seed)
-            if isinstance(self.prompts, str)
-            else drawing.several(self.prompts, self.per_prompt, self.first_seed)
-        )
-        chosen = attempts({name: self.settings.get(name, {}) for name in self.methods}, self.erasure)
-        return Experiment(
-            self.title,
-            Path(self.pipeline),
-            Forget(self.forget),
-            chosen,
-            wanted,
-            self.drawing,
-            self.seeds,
-            {name: Path(folder) for name, folder in self.compare.items()},
-        )
+    @cached_property
+    def attempts(self) -> list[Attempt]:
+        """Return the methods with their settings; a method's own `erasure` overrides the shared one."""
+        found = []
+        for name in self.methods:
+            settings = {**self.settings.get(name, {})}
+            more = settings.pop("erasure", {})
+            if not isinstance(more, Mapping):
+                raise SettingError(f"the erasure of '{name}' must be a table: [{name}.erasure].")
+            own, kind = Erasure.make({**self.erasure, **more}), method(name, Diffusion, "the model")
+            found += [Attempt(entry, own) for entry in entries(name, kind, settings, self.tried.get(name))]
+        return found
+
+    @property
+    def entries(self) -> list[Entry]:
+        return [attempt.entry for attempt in self.attempts]
+
+    @property
+    def wanted(self) -> Mapping[str, Prompt]:
+        """Return what is drawn, by the names of the images."""
+        if isinstance(self.prompts, str):
+            return drawing.each(read_prompts(Path(self.prompts)), self.first_seed)
+        return drawing.several(self.prompts, self.per_prompt, self.first_seed)
+
+    def runs(self) -> list[str]:
+        made = [f"seed-{seed}/{entry.label}" for seed in self.seeds for entry in self.entries]
+        return ["original", *(f"compared/{name}" for name in self.compare), *made]
+
+    def missing(self) -> Iterator[str]:
+        judges = [self.judging.to_dict()[name] for name in ("classifier", "features", "real", "clip")]
+        prompts = [self.prompts] if isinstance(self.prompts, str) else []
+        images = [attempt.erasure.data for attempt in self.attempts]
+        needed = dict.fromkeys([self.pipeline, *self.compare.values(), *prompts, *images, *judges])
+        yield from (name for name in needed if name and not Path(name).exists())
+
+    def about(self, made: Mapping[str, Any]) -> dict[str, Any]:
+        known = super().about(made)
+        methods: dict[str, Any] = {name: {"pipeline": path} for name, path in self.compare.items()}
+        for attempt in self.attempts:
+            label = attempt.entry.label
+            methods[label] = {**known["methods"][label], "erasure": attempt.erasure.to_dict()}
+        return {**known, "methods": methods, "runs": [f"{name}/judged" for name in self.runs()]}
 
 
-def read(path: Path, trusted: Collection[str] = ()) -> tuple[Experiment, Judging]:
-    """Read the experiment in a file, and by what it is judged; what it names is built, so that a mistake shows at once.
+def bench(
+    recipe: PipelineRecipe,
+    folder: Path,
+    device: str,
+    log: Log = ignore,
+    panel: Panel | None = None,
+    seconds: float | None = None,
+) -> Table:
+    """Run what is missing, and write a table, a page and pictures.
 
-    Somebody's code runs only if it is among the `trusted`.
+    The `panel` is that of the recipe unless another is given; `seconds` is how long training the pipeline took.
     """
-    recipe = PipelineRecipe.read(path, trusted)
-    try:
-        return recipe.experiment(), recipe.judging
-    except (SettingError, DataError) as error:
-        raise SettingError(f"{path}: {error}") from None
+    wanted = recipe.wanted
+    panel = panel or recipe.judging.panel(Place(folder, device=device).torch_device())
+    shared = _Shared(recipe, wanted, panel, Drawn(folder / "original" / "drawn"), once(), log)
+    shared.require_sense()
+    with claiming(folder, recipe.about(shared.made())):
+        original = Place(folder / "original", device=device)
+        found = [shared.judged(Path(recipe.pipeline), original, None, seconds)]
+        for name, pipeline in recipe.compare.items():
+            place = Place(folder / "compared" / name, device=device)
+            found.append(shared.judged(Path(pipeline), place, shared.before, None, name))
+        for seed in recipe.seeds:
+            for attempt in recipe.attempts:
+                there, variant = folder / f"seed-{seed}" / attempt.entry.label, attempt.entry.variant
+                place = Place(there, seed=seed, device=device, variant=variant)
+                erased = shared.erased(attempt, place)
+                found.append(shared.judged(erased, place, shared.before, seconds, tried=attempt.entry.tried))
+    table = tabulate(found)
+    body_parts.write(folder, table)
+    grids.write(folder, {row.method: Drawn(row.runs[0].folder.with_name("drawn")) for row in table.rows})
+    report.publish(folder, table, found, recipe.title)
+    return table
 
 
-def is_one(path: Path) -> bool:
-    """Tell whether a recipe is about a pipeline."""
-    try:
-        return not {"pipeline", "prompts"}.isdisjoint(read_toml(path))
-    except ReadError:
-        return False
+@dataclass(frozen=True)
+class _Shared:
+    """What all runs of a recipe share: images are read once, and the same ones are drawn and judged alike."""
+
+    recipe: PipelineRecipe
+    wanted: Mapping[str, Prompt]
+    panel: Panel
+    before: Drawn
+    read: Read
+    log: Log
+
+    def require_sense(self) -> None:
+        """Refuse early what would fail only after hours of drawing."""
+        for pipeline in (self.recipe.pipeline, *self.recipe.compare.values()):
+            pipelines.require(Path(pipeline))
+        prompts = list(dict.fromkeys(prompt.text for prompt in self.wanted.values()))
+        judging.require_sense(prompts, Forget(self.recipe.forget), self.panel)
+        for folder in {attempt.erasure.data for attempt in self.recipe.attempts} - {""}:
+            Pictures.of(Path(folder))
+
+    def made(self) -> dict[str, Any]:
+        """Return what must not change between two runs of a recipe, as plain values."""
+        return {
+            "pipeline": self.recipe.pipeline,
+            "forget": self.recipe.forget,
+            "drawing": self.recipe.drawing.to_dict(),
+            "prompts": {name: [p.text, p.seed, p.guidance] for name, p in self.wanted.items()},
+            "judging": self.panel.about(),
+        }
+
+    def erased(self, attempt: Attempt, place: Place) -> Path:
+        """Erase the concept, unless that is done already, and return the folder of the pipeline."""
+        there, entry = place.folder / "pipeline", attempt.entry
+        erasure = {name: value for name, value in attempt.erasure.to_dict().items() if name != "data"}
+        settings = entry.method.to_dict()
+        if not finished(there, settings, erasure):
+            at = replace(place, folder=there, resume=runs.resumable(there))
+            request = Concept(Forget(self.recipe.forget), attempt.erasure)
+            scrub(self.recipe.pipeline, request, entry.name, settings, at, read=self.read, log=self.log)
+        return there
+
+    def judged(
+        self,
+        pipeline: Path,
+        place: Place,
+        before: Drawn | None,
+        seconds: float | None,
+        name: str = "original",
+        tried: int | None = None,
+    ) -> Run:
+        """Draw with a pipeline and judge the images, unless that is done already."""
+        there, drawn = place.folder / "judged", place.folder / "drawn"
+        if runs.is_run(there):
+            return runs.read(there)
+        drawer = pipelines.load(pipeline, place.torch_device())
+        drawing.sample(drawer, self.wanted, self.recipe.drawing, drawn, self.log)
+        sign(drawn, pipeline)
+        at, forget = replace(place, folder=there), Forget(self.recipe.forget)
+        return judging.judge(Drawn(drawn), forget, self.panel, at, before, seconds, self.log, name, tried)

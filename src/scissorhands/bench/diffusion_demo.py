@@ -8,18 +8,17 @@ from PIL import Image
 from torch import Tensor, nn
 
 from .. import runs
-from ..data.forget import Forget
 from ..data.problem import Log, ignore
 from ..data.records import Stored
 from ..report.table import Table
 from ..runs.claims import BENCH, require_earlier
 from ..runs.diffusion.judging import Panel
-from ..tasks.diffusion import drawing, small
+from ..tasks.diffusion import small
 from ..tasks.diffusion.drawing import Drawing
 from ..tasks.diffusion.measures import Features, recognized
 from ..tasks.diffusion.pictures import METADATA
 from ..tasks.diffusion.small_parts import PROMPTS
-from .diffusion import Experiment, attempts
+from .diffusion import PipelineRecipe, bench
 
 ERASED = "three"
 TITLE = "Forgetting how to draw a digit"
@@ -53,12 +52,20 @@ def demo(folder: Path, overwrite: bool, device: str, log: Log = ignore) -> Table
     with runs.writing(folder, overwrite, replaces=(*BENCH, "pictures", "real")) as work:
         original = small.original(0, log)
         train, test = small.pictures()
-        chosen = attempts(METHODS, {"data": str(exported(train, work / "pictures"))})
-        panel = judges(exported(test, work / "real"), log)
-        wanted = drawing.several(PROMPTS, PER_PROMPT, FIRST_SEED)
-        forget = Forget(f"concept:{ERASED}")
-        experiment = Experiment(TITLE, original, forget, chosen, wanted, DRAWING, SEEDS)
-        return experiment.run(work, panel, device, log, small.seconds(original))
+        recipe = PipelineRecipe(
+            title=TITLE,
+            pipeline=str(original),
+            forget=f"concept:{ERASED}",
+            prompts=list(PROMPTS),
+            per_prompt=PER_PROMPT,
+            first_seed=FIRST_SEED,
+            methods=list(METHODS),
+            settings=METHODS,
+            seeds=list(SEEDS),
+            erasure={"data": str(exported(train, work / "pictures"))},
+            drawing=DRAWING,
+        )
+        return bench(recipe, work, device, log, judges(exported(test, work / "real"), log), small.seconds(original))
 
 
 def judges(real: Path, log: Log = ignore) -> Panel:

@@ -23,7 +23,7 @@ def write(recipe: Recipe, folder: Path, device: torch.device, read: Read) -> Non
     *_, there = next(recipe.places(seed))
     trained = folder / f"seed-{seed}" / "trained"
     models = {"original": trained, **{entry.label: folder / there / entry.label for entry in recipe.entries}}
-    _, split = load_classifier(str(trained), factory, device, read).divided(runs.read(folder / there / "original"))
+    split, _ = load_classifier(str(trained), factory, device, read).divided(runs.read(folder / there / "original"))
     parts = {"forgotten": split.forget, "retained": split.retain}
     found = {name: examples(part, recipe.gradcam) for name, part in parts.items()}
     inputs, labels = (torch.cat(tensors) for tensors in zip(*found.values(), strict=True))

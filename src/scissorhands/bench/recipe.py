@@ -1,66 +1,100 @@
 """A recipe: one complete experiment in a TOML file, which holds only what differs from the defaults."""
 
-import itertools
-import math
+from abc import ABC, abstractmethod
 from collections.abc import Collection, Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 from typing import Any, ClassVar, Self
 
+import torch
+
+from .. import runs
 from ..data.forget import Forget
 from ..data.sources import Source
-from ..errors import DataError, SettingError, did_you_mean, given
+from ..errors import DataError, RunError, SettingError, did_you_mean, given
 from ..files import read_toml
-from ..methods import Method
 from ..methods.training import Training
 from ..metrics import LEVELS
+from ..runs import Run
 from ..settings import REQUIRED, Rule, Settings, names, numbers, one_of, setting, share_below_one, table, text
 from ..tasks import method
+from ..tasks.classification.networks import NETWORKS
 from ..tasks.classification.task import Classification
+from .entries import Entry, entries
+from .pace import seconds_per_record
 
 # The paper's comparison: the oracle first, then the eight others, then its own method.
 PAPER = ("retrain", "finetune", "ascent", "influence", "shrink", "expand", "l1sparse", "salun", "scissorhands")
-# Where the settings of a method come from: the paper's text, the scripts of its published code, or our own trials.
-VARIANTS = ("paper", "script", "ours")
 HOLDOUT = 0.1  # the share of the training data that is held out as unseen, unless something else is asked
 _BYTES, _DEPTH = 4 << 20, 8  # more than any recipe has
-_ENTRIES = 1000  # combinations of the settings of one method
 _whole = Rule("a whole number", lambda x: True)
 _records = Rule("a whole number, 0 or more", lambda x: x >= 0, most=32)
 _tried = Rule("a table of whole numbers by method", lambda x: all(one >= 0 for one in x.values()))
 
 
-@dataclass(frozen=True)
-class Entry:
-    """One method of a recipe, and what the recipe calls it."""
-
-    label: str
-    name: str
-    method: Method
-    tried: int | None = None
-    variant: str = ""
-    sources: Mapping[str, str] = field(default_factory=dict)  # where the settings come from that the recipe names
-
-
 @dataclass(frozen=True, kw_only=True)
-class BaseRecipe(Settings):
-    """What the recipe of every kind of experiment has; in a file, the settings of a method stand under its name."""
+class BaseRecipe(Settings, ABC):
+    """What the recipe of every kind of experiment has; in a file, the settings of a method stand under its name.
+
+    `tried` is how many runs chose a method's settings.
+    """
 
     called: ClassVar[str] = "a recipe"
+    owns: ClassVar[tuple[str, ...]] = ()  # settings by which this kind of recipe is known
 
     title: str = setting("", text, "title of the page; if empty, the name of the file")
     forget: str = setting(REQUIRED, text, "what to forget")
     methods: list[str] = setting(list(PAPER), names, "what makes the model forget")
     settings: dict[str, dict[str, Any]] = setting({}, table, "settings of the methods, by their names")
     seeds: list[int] = setting([0, 1, 2], numbers, "seeds, each for a run of every method")
+    tried: dict[str, int] = setting({}, _tried, "runs that chose a method's settings")
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        Forget(self.forget)
+        for name in self.tried:
+            if name not in self.methods:
+                raise SettingError(f"'tried' names '{name}', which is not run here. {did_you_mean(name, self.methods)}")
+        _ = self.entries  # all methods are built, so that a mistake shows before the work
+
+    @property
+    @abstractmethod
+    def entries(self) -> list[Entry]:
+        """Return the methods with their settings."""
+
+    @abstractmethod
+    def runs(self) -> list[str]:
+        """List the folders of all runs but the trainings."""
+
+    @abstractmethod
+    def missing(self) -> Iterator[str]:
+        """Say what a run would look for elsewhere."""
+
+    def seconds(self, device: torch.device) -> float | None:
+        """Estimate the time of all runs, where that can be done."""
+        return None
+
+    def about(self, made: Mapping[str, Any]) -> dict[str, Any]:
+        """Return the whole recipe as plain values, with the folders of its runs; what is `made` must not change."""
+        return {
+            "title": self.title,
+            "made": dict(made),
+            "methods": {entry.label: {"name": entry.name, **entry.method.to_dict()} for entry in self.entries},
+            "tried": {entry.label: entry.tried for entry in self.entries},
+            "runs": self.runs(),
+        }
 
     @classmethod
     def read(cls, path: Path, trusted: Collection[str] = ()) -> Self:
         """Read the recipe in a file. Somebody's code runs only if it is among the `trusted`."""
-        found = {"title": path.stem, **load(path)}
+        return cls.of(load(path), path, trusted)
+
+    @classmethod
+    def of(cls, found: Mapping[str, Any], path: Path, trusted: Collection[str] = ()) -> Self:
+        """Make the recipe of what was found in a file."""
         try:
-            return cls.make(cls._grouped(found, trusted))
+            return cls.make(cls._grouped({"title": path.stem, **found}, trusted))
         except (SettingError, DataError) as error:
             raise SettingError(f"{path}: {error}") from None
 
@@ -89,14 +123,13 @@ class Recipe(BaseRecipe):
     """An experiment with a classifier: which data and model, what to forget, by which methods, how often.
 
     Chance enters at three levels: `seeds` of the training, `draws` of what is forgotten at random, and `method_seeds`;
-    without the last, a method runs with the seed of the training. `tried` is how many runs chose a method's settings.
+    without the last, a method runs with the seed of the training.
     """
 
     data: Source = setting(REQUIRED, table, "which data, and how to read it")
     model: str = setting(REQUIRED, text, "name of the model")
     model_set: dict[str, Any] = setting({}, table, "arguments of the model")
     training: Training = setting(Training(), table, "how the original is trained")
-    tried: dict[str, int] = setting({}, _tried, "runs that chose a method's settings")
     draws: list[int] | None = setting(None, numbers, "seeds of what is forgotten at random")
     method_seeds: list[int] | None = setting(None, numbers, "seeds of the methods")
     level: str = setting("quick", one_of(*LEVELS), "how much to spend on evaluation")
@@ -111,11 +144,6 @@ class Recipe(BaseRecipe):
         super().__post_init__()
         if len(self.draws or ()) > 1 and not Forget(self.forget).seeded:
             raise SettingError(f"'draws' are of what is forgotten at random, and '{self.forget}' is not.")
-        for name in self.tried:
-            if name not in self.methods:
-                raise SettingError(f"'tried' names '{name}', which is not run here. {did_you_mean(name, self.methods)}")
-        Forget(self.forget)
-        _ = self.entries  # all that it names is built, so that a mistake shows before the work
 
     @cached_property
     def entries(self) -> list[Entry]:
@@ -126,8 +154,9 @@ class Recipe(BaseRecipe):
             for entry in entries(
                 name,
                 method(name, Classification),
-                {**(self.training.to_dict() if name == "retrain" else {}), **self.settings.get(name, {})},
+                self.settings.get(name, {}),
                 self.tried.get(name),
+                self.training.to_dict() if name == "retrain" else {},
             )
         ]
 
@@ -139,10 +168,28 @@ class Recipe(BaseRecipe):
                 yield draw, method_seed, there / (f"method-{method_seed}" if self.method_seeds else "")
 
     def runs(self) -> list[str]:
-        """List the folders of all runs but the trainings."""
         names = ["original", *(entry.label for entry in self.entries)]
         places = [there for seed in self.seeds for _, _, there in self.places(seed)]
         return [f"{there}/{name}" for there in places for name in names]
+
+    def missing(self) -> Iterator[str]:
+        try:
+            if not self.data.here():
+                name = self.data.name
+                yield f"the data {name}: a folder of that name in $SCISSORHANDS_DATA, or a download from the hub"
+        except DataError as error:
+            yield str(error)
+        if self.model not in NETWORKS and ":" not in self.model and not Path(self.model).is_dir():
+            yield f"the model {self.model}: a folder of that name, or a download from the hub"
+
+    def seconds(self, device: torch.device) -> float:
+        """Estimate the time of all runs from a few timed steps of training."""
+        data = self.data.load(cache=False)
+        trained = len(data.train) - round(self.holdout * len(data.train))
+        cases = len(self.draws or [0]) * len(self.method_seeds or [0])
+        epochs = sum(int(entry.method.to_dict().get("epochs", 1)) for entry in self.entries)
+        passes = (self.training.epochs + cases * epochs) * len(self.seeds)
+        return passes * trained * seconds_per_record(data, self.model, self.model_set, self.training, device)
 
     @classmethod
     def make(cls, values: Mapping[str, Any]) -> Self:
@@ -175,29 +222,11 @@ def require_trusted(names: Iterable[str], trusted: Collection[str]) -> None:
             raise SettingError(f"it runs the code '{name}'. If you trust it, name it: --trust {name}")
 
 
-def entries(name: str, kind: type[Method], settings: Mapping[str, Any], tried: int | None = None) -> Iterator[Entry]:
-    """Return the method with its settings, once for every variant where there are some."""
-    common = {key: value for key, value in settings.items() if not isinstance(value, dict)}
-    variants = {key: value for key, value in settings.items() if isinstance(value, dict)}
-    for variant, own in (variants or {"": {}}).items():
-        if variant and variant not in VARIANTS:
-            raise SettingError(f"'{name}' has no variant '{variant}'. {did_you_mean(variant, VARIANTS)}")
-        if lists := [key for key, value in own.items() if isinstance(value, dict)]:
-            raise SettingError(f"'{lists[0]}' of '{name}.{variant}' is a table, and settings are plain values.")
-        shared = " and ".join(variants) or "recipe"
-        sources = {**dict.fromkeys(common, shared), **dict.fromkeys(own, variant)}
-        for swept in _swept({**common, **own}, ".".join(filter(None, (name, variant)))):
-            chosen = [f"{key}={value}" for key, value in swept.items()]
-            label = "-".join([name.replace(":", "."), *filter(None, [variant]), *chosen])
-            label = label.replace("/", "_").replace("\0", "_")  # it is the name of a folder
-            yield Entry(label, name, kind.make({**common, **own, **swept}), tried, variant, sources)
-
-
-def _swept(settings: Mapping[str, Any], name: str) -> Iterator[dict[str, Any]]:
-    """Yield every combination of the values in lists."""
-    lists = {key: value for key, value in settings.items() if isinstance(value, list)}
-    if empty := [key for key, value in lists.items() if not value]:
-        raise SettingError(f"'{empty[0]}' of '{name}' is an empty list: give it a value, or leave it out.")
-    if (count := math.prod(map(len, lists.values()))) > _ENTRIES:
-        raise SettingError(f"the lists of '{name}' stand for {count:,} settings, and at most {_ENTRIES:,} are run.")
-    yield from (dict(zip(lists, values, strict=True)) for values in itertools.product(*lists.values()))
+def finished(folder: Path, settings: Mapping[str, Any], data: Mapping[str, Any] | None = None) -> Run | None:
+    """Return the finished run in a folder, or None; refuse a run with other settings of its method, or other data."""
+    if not folder.exists():
+        return None
+    run = runs.read(folder)
+    if run.settings != settings or any(run.record["data"].get(name) != value for name, value in (data or {}).items()):
+        raise RunError(f"{folder} was made with other settings than this recipe's: choose another folder.")
+    return run

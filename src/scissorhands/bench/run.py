@@ -1,15 +1,36 @@
 """Run the experiment of a recipe, whatever kind of model it is about."""
 
-from collections.abc import Collection
-from dataclasses import replace
+from collections.abc import Callable, Collection, Mapping
 from pathlib import Path
+from typing import Any
 
 from ..data.problem import Log, ignore
 from ..errors import SettingError
 from ..report.table import Table
-from ..runs.place import Place
 from . import classification, diffusion
-from .recipe import Recipe
+from .diffusion import PipelineRecipe
+from .recipe import BaseRecipe, Recipe, load
+
+# The kinds of recipes, and what runs them; the last one takes what no other owns.
+BENCHES: dict[type[BaseRecipe], Callable[..., Table]] = {
+    PipelineRecipe: diffusion.bench,
+    Recipe: classification.bench,
+}
+
+
+def kind_of(found: Mapping[str, Any]) -> type[BaseRecipe]:
+    """Return the kind of recipe that has these settings."""
+    *others, last = BENCHES
+    return next((kind for kind in others if not found.keys().isdisjoint(kind.owns)), last)
+
+
+def read(path: Path, trusted: Collection[str] = (), level: str | None = None) -> BaseRecipe:
+    """Read a recipe of any kind; `level` overrides its own. Code that it names runs only if it is trusted."""
+    found = load(path)
+    kind = kind_of(found)
+    if level and "level" not in {row["name"] for row in kind.described()}:
+        raise SettingError(f"--level applies only to classifiers; {path} is {kind.called}.")
+    return kind.of({**found, **({"level": level} if level else {})}, path, trusted)
 
 
 def run(
@@ -20,11 +41,6 @@ def run(
     trusted: Collection[str] = (),
     log: Log = ignore,
 ) -> Table:
-    """Run what is missing; `level` overrides the recipe's. Code that a recipe names runs only if it is trusted."""
-    if not diffusion.is_one(path):
-        recipe = Recipe.read(path, trusted)
-        return classification.bench(replace(recipe, level=level or recipe.level), folder, device, log)
-    if level:
-        raise SettingError(f"--level applies only to classifiers; {path} is a recipe for a pipeline.")
-    experiment, judging = diffusion.read(path, trusted)
-    return experiment.run(folder, judging.panel(Place(folder, device=device).torch_device()), device, log)
+    """Run what is missing of the recipe in a file."""
+    recipe = read(path, trusted, level)
+    return BENCHES[type(recipe)](recipe, folder, device, log)

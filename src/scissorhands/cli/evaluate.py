@@ -13,8 +13,7 @@ from ..runs import Run
 from ..runs.audit import Audit
 from ..runs.place import Place
 from ..runs.score import Scoring, compare
-from ..runs.subject import load_classifier
-from ..tasks.classification.request import Request
+from ..runs.subject import load
 from .escape import plain
 from .options import (
     MODEL,
@@ -25,6 +24,7 @@ from .options import (
     json_option,
     level_option,
     place_options,
+    require_options,
     settings_option,
 )
 from .show import err, progress, show
@@ -62,8 +62,9 @@ def evaluate(
     as_json: bool,
 ) -> None:
     """Score MODEL on what is to be forgotten, or look deeper at the run MODEL, or compare it with a reference."""
-    tasks.find(model).require_evaluable(model)
-    level = level or "quick"
+    level, task = level or "quick", tasks.find(model)
+    require_options((*what, "factory"), task, model)
+    tasks.require_level(level, task, model)
     effort, lessons = Evaluation.parsed(settings), Training.parsed(training)
     _require_sense(level, effort, lessons, pictures)
     reference = runs.checked(against) if against else None
@@ -71,12 +72,17 @@ def evaluate(
     if reference and scrubbed and reference.folder.resolve() == Path(model).resolve():
         raise click.UsageError(f"{model} cannot be its own reference: give the run of a retrained model.")
     place = _place(model, what, output, dry_run, placing)
-    scoring = _scoring(model, what, factory, place) if what["forget"] else None
+    scoring, run = None, None
+    if what["forget"]:
+        request = task.asks.from_options(what)
+        with progress() as log:
+            scoring = Scoring(load(model, factory, place.torch_device()), request, place, log)
+            run = scoring.expected() if dry_run else scoring.carry_out(reference)
     asked = (level, effort, lessons, factory, place.torch_device(), method, pictures, scoring)
-    if scoring and dry_run:
-        _deepened(Audit(scoring.expected(), *asked), dry_run)
+    if run and dry_run:
+        _deepened(Audit(run, *asked), dry_run)
         return
-    run = scoring.carry_out(reference) if scoring else runs.read(Path(model))
+    run = run or runs.read(Path(model))
     with runs.locked(run.folder):
         run = runs.checked(run.folder)  # somebody may have added to it until it was locked
         run = _deepened(Audit(run, *asked), dry_run)
@@ -103,15 +109,9 @@ def _place(model: str, what: dict[str, Any], output: Path | None, dry_run: bool,
         return Place(output or Path("nowhere"), **placing)
     if not (runs.is_run(Path(model)) or runs.resumable(Path(model))):
         raise click.UsageError(f"'{model}' is no run, so say what it should forget: --forget … --data … -o RUN.")
-    if idle := given("output", "data", "data_set", "split_seed", "unseen", "labels", "overwrite", "seed"):
+    if idle := given("output", *what, "overwrite", "seed"):
         raise click.UsageError(f"'evaluate RUN' adds to the run itself; {idle} goes with --forget.")
     return Place(Path(model), **placing)
-
-
-def _scoring(model: str, what: dict[str, Any], factory: str | None, place: Place) -> Scoring:
-    """Load the model that is to be scored."""
-    request = Request.from_options(what)
-    return Scoring(load_classifier(model, factory, place.torch_device()), request, place)
 
 
 def _deepened(audit: Audit, dry_run: bool) -> Run:

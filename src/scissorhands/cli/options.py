@@ -1,7 +1,7 @@
 """Options that several commands share, and how their text is read."""
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from contextlib import suppress
 from functools import wraps
 from pathlib import Path
@@ -10,9 +10,11 @@ from typing import Any
 import click
 from click.core import ParameterSource
 
+from .. import tasks
 from ..methods.precision import PRECISIONS
 from ..metrics import LEVELS
 from ..settings import Settings
+from ..tasks import Task
 
 Decorator = Callable[[Any], Any]
 
@@ -139,13 +141,16 @@ _forget = (
         help="Which class of the data is which of the model's, if their names differ; or 'position'.",
     ),
 )
-forget_options = _together("what", *_forget)
+_erasure = (
+    click.option("--anchor", metavar="PROMPT", help="For a pipeline: what it is to take the concept for."),
+    settings_option("--erase", help="For a pipeline: parameters, optimizer, per_prompt, retain, inference."),
+)
+forget_options = _together("what", *_forget, *_erasure)
 scrub_options = _together(
     "what",
     *_forget,
     click.option("--untrained", is_flag=True, help="Scrub a model even if it is no better than chance."),
-    click.option("--anchor", metavar="PROMPT", help="For a pipeline: prompt to replace the concept with."),
-    settings_option("--erase", help="For a pipeline: parameters, optimizer, per_prompt, retain, inference."),
+    *_erasure,
 )
 judging_options = _together(
     "by",
@@ -170,6 +175,14 @@ def given(*names: str) -> str:
     written = {parameter.name: parameter.opts[-1] for parameter in context.command.params}
     found = [name for name in names if context.get_parameter_source(name) is ParameterSource.COMMANDLINE]
     return written[found[0]] if found else ""
+
+
+def require_options(names: Iterable[str], task: type[Task[Any, Any]], model: str) -> None:
+    """Refuse options that are given, and are for other kinds of models."""
+    for name in names:
+        if name not in task.options and (idle := given(name)):
+            others = [other for other in tasks.TASKS if name in other.options]
+            raise click.UsageError(tasks.only_for(idle, others, task, model))
 
 
 def arguments(assignments: tuple[str, ...]) -> dict[str, Any]:

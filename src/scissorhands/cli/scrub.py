@@ -8,7 +8,15 @@ import click
 from .. import tasks
 from ..runs.place import Place
 from ..runs.scrub import scrub as scrub_model
-from .options import MODEL, factory_option, given, long_run_options, run_option, scrub_options, settings_option
+from .options import (
+    MODEL,
+    factory_option,
+    long_run_options,
+    require_options,
+    run_option,
+    scrub_options,
+    settings_option,
+)
 from .resume import resumed
 from .show import progress, show_made
 
@@ -39,10 +47,7 @@ def scrub(
     if model is None or output is None:
         raise click.UsageError("Missing argument 'MODEL'." if model is None else "Missing option '-o'.")
     place, task = Place(output, **placing), tasks.find(model)
-    for name in (*what, "factory"):
-        if name not in task.options and (idle := given(name)):
-            others = [other for other in tasks.TASKS if name in other.options]
-            raise click.UsageError(tasks.only_for(idle, others, task, model))
+    require_options((*what, "factory"), task, model)
     values = tasks.method(method, task, model).parsed(settings)
     request = task.asks.from_options(what)
     with progress() as log:

@@ -14,6 +14,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from rich.table import Table as Grid
 from rich.text import Text
 
+from .. import tasks
 from ..bench.plan import Plan
 from ..data.problem import Log, ignore
 from ..methods.damage import advice
@@ -50,18 +51,18 @@ def progress() -> Iterator[Log]:
         return
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
     with Progress(*columns, console=err, transient=True) as bar:
-        tasks: dict[str, Any] = {}
+        bars: dict[str, Any] = {}
 
         def log(event: Mapping[str, Any]) -> None:
             if "steps" not in event:
                 return
             phase = event["phase"]
-            if phase not in tasks or event["step"] <= bar.tasks[tasks[phase]].completed:
-                for task in tasks.values():
+            if phase not in bars or event["step"] <= bar.tasks[bars[phase]].completed:
+                for task in bars.values():
                     bar.update(task, visible=False)
-                tasks[phase] = bar.add_task(phase, total=event["steps"])
+                bars[phase] = bar.add_task(phase, total=event["steps"])
             loss = f" {event['loss']:8.4f}" if "loss" in event else ""
-            bar.update(tasks[phase], completed=event["step"], description=f"{phase}{loss}")
+            bar.update(bars[phase], completed=event["step"], description=f"{phase}{loss}")
 
         yield log
 
@@ -80,24 +81,24 @@ def show(run: Run, as_json: bool) -> None:
         err.print(f"[bold yellow]warning:[/] {plain(sentence)}")
     if as_json:
         say_json({"run": str(run.folder), "damage": run.damage, **run.result.to_dict()})
-    elif "forget_error_before" in run.record:
-        _show_errors(run)
-    else:
-        _show_scores(run)
+        return
+    _show_scores(run)
+    task = tasks.find(str(run.folder))
+    if task.next_step:
+        out.print(f"{plain(run.folder)} is the {task.noun}; {task.next_step}.")
 
 
 def _show_scores(run: Run) -> None:
-    """Show the scores of a classifier, and the verdict."""
-    row = table.tabulate([run]).rows[0]
-    scores = run.result.scores
-    grid = Grid(plain(run.method), "", "retrained", box=None, pad_edge=False, header_style="bold")
-    for name in table.tabulate([run]).names():
-        known = scores.reference.get(name)
-        expected = METRICS[name].retrained if known is None else f"{known:.{METRICS[name].digits}f}"
-        cell = row.cell(name)
-        beside = row.failed[name] if cell == "failed" else expected
-        grid.add_row(table.TITLES[name], cell, Text(one_line(beside), style="dim"))
-    grid.columns[1].justify = "right"
+    """Show the scores, beside those before and those of a retrained model where they are known, and the verdict."""
+    scores, rows = run.result.scores, [*_task_rows(run), *_metric_rows(run)]
+    grid = Grid(plain(run.method), box=None, pad_edge=False, header_style="bold")
+    kept = [number for number in (1, 2, 3) if any(row[number] for row in rows)]
+    for number in kept:
+        grid.add_column(("", "before", "after" if 1 in kept else "", "retrained")[number])
+        grid.columns[-1].justify = "right" if number < 3 else "left"
+    for row in rows:
+        cells = (Text(one_line(row[number]), style="dim" if number == 3 else "") for number in kept)
+        grid.add_row(row[0], *cells)
     _wide(200 if not out.is_terminal else out.width).print(grid)
     for name, reason in scores.failed.items():
         if name not in METRICS:
@@ -107,14 +108,28 @@ def _show_scores(run: Run) -> None:
         out.print(Text.assemble((call, "bold"), f": {reason}"))
 
 
-def _show_errors(run: Run) -> None:
-    """Show what erasing did to the loss, on the images of the concept and on the others."""
-    grid = Grid(plain(run.method), "before", "after", box=None, pad_edge=False, header_style="bold")
-    for name, title in (("forget", "loss on the concept"), ("retain", "loss on the rest")):
-        values = run.record[f"{name}_error_before"], run.result.scores[f"{name}_error"]
-        grid.add_row(title, *(f"{value:.4f}" for value in values))
-    _wide(out.width).print(grid)
-    out.print(f"{plain(run.folder)} is the pipeline; look at what it draws: scissorhands sample.")
+def _task_rows(run: Run) -> Iterator[tuple[str, str, str, str]]:
+    """Yield the scores that are not in the table of metrics: title, before, after."""
+    titles = {name: title for task in tasks.TASKS for name, title in task.titles.items()}
+    for name, value in run.result.scores.values.items():
+        if name not in METRICS:
+            yield titles.get(name, plain(name)), _before(run, name, 4), f"{value:.4f}", ""
+
+
+def _metric_rows(run: Run) -> Iterator[tuple[str, str, str, str]]:
+    """Yield the scores that are: title, before, after, and what a retrained model has or would have."""
+    shown = table.tabulate([run])
+    row, reference = shown.rows[0], run.result.scores.reference
+    for name in shown.names():
+        digits, cell = METRICS[name].digits, row.cell(name)
+        expected = f"{reference[name]:.{digits}f}" if name in reference else METRICS[name].retrained
+        yield table.TITLES[name], _before(run, name, digits), cell, row.failed[name] if cell == "failed" else expected
+
+
+def _before(run: Run, name: str, digits: int) -> str:
+    """Return what a score was before the method, if the run says so."""
+    value = run.record.get(f"{name}_before")
+    return "" if value is None else f"{value:.{digits}f}"
 
 
 def show_table(shown: table.Table, as_json: bool) -> None:

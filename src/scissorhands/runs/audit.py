@@ -7,10 +7,9 @@ from typing import Any
 
 import torch
 
-from .. import files, runs
+from .. import files, runs, tasks
 from ..data.problem import Log, ignore
 from ..data.records import Augment
-from ..data.sources import Source
 from ..distributed import on_rank_0
 from ..errors import ModelError, RunError, ScissorhandsError
 from ..evaluation.context import Context, Evaluation
@@ -20,13 +19,11 @@ from ..evaluation.reference_models import Trainer
 from ..methods import Method, find
 from ..methods.training import Training
 from ..metrics import Evidence
-from ..tasks import Read
-from ..tasks.classification import gradcam, models
-from ..tasks.classification.huggingface import HuggingFaceClassifier
-from ..tasks.classification.task import Classification
+from ..tasks import DividedTask, Division, Read, each_time
+from ..tasks.classification.models import fingerprint
 from . import PICTURES, Run
 from .score import Scoring
-from .subject import load_classifier
+from .subject import load
 
 
 @dataclass(frozen=True)
@@ -48,12 +45,12 @@ class Audit:
     method: str | None = None
     pictures: bool = False
     scoring: Scoring | None = None
-    read: Read = Source.load
+    read: Read = each_time
 
     def plan(self) -> list[Step]:
         """Say what will be trained and looked at, and about how long each takes here."""
         scores, evidence = self._known()
-        at_hand = evidence or (self.scoring.posed.split.parts() if self.scoring else {})
+        at_hand = evidence or (self.scoring.posed.counts if self.scoring else {})
         names = wanted(self.level, scores.values, at_hand)
         return plan(self._context, names) if names else []
 
@@ -100,12 +97,10 @@ class Audit:
         record = self.run.record
         if record["verb"] == "train":
             raise RunError(f"{self.run.folder} was trained and has nothing to forget yet: say what with --forget.")
-        task = self._task
-        if self.scoring:
-            divided, augment = self.scoring.posed.split, self.scoring.posed.problem.augment
-        else:
-            data, divided = task.divided(self.run)
-            augment = data.augment
+        task, posed = self._task, self.scoring.posed if self.scoring else None
+        divided, augment = (
+            (posed.split, posed.problem.augment) if isinstance(posed, Division) else task.divided(self.run)
+        )
         scrubbed = record["verb"] == "scrub"
         values = self.run.result.scores.values
         known = record.get("forget_accuracy_before") if scrubbed else values.get("forget_accuracy")
@@ -120,10 +115,10 @@ class Audit:
             known if scrubbed or self.run.method == "original" else None,
         )
 
-    def _trainer(self, task: Classification, augment: Augment | None) -> Trainer | None:
+    def _trainer(self, task: DividedTask[Any], augment: Augment | None) -> Trainer | None:
         """Return what trains reference models, where it is known how."""
         record, training = self.run.record, self._settings()["training"]
-        pretrained = isinstance(task.model, HuggingFaceClassifier) and record.get("training")
+        pretrained = task.pretrained and record.get("training")
         start, about = record["model"]["origin"] if pretrained else "", str(record["data"].get("augment", ""))
         if not training:
             return None
@@ -137,31 +132,38 @@ class Audit:
         return find(name).make(self.run.settings)
 
     @cached_property
-    def _task(self) -> Classification:
+    def _task(self) -> DividedTask[Any]:
         """Load the model that the run made or scored."""
         if (self.run.folder / "model").is_dir():
-            return load_classifier(str(self.run.folder), self.factory, self.device, self.read)
+            return self._load(str(self.run.folder))
         scored = self.run.record["model"].get("weights")
-        if not self.scoring and scored and scored != models.fingerprint(self._before.model):
+        if not self.scoring and scored and scored != fingerprint(self._before.model):
             raise ModelError(f"the model that {self.run.folder} scored has changed since: score it again.")
         return self._before
 
     @cached_property
-    def _before(self) -> Classification:
+    def _before(self) -> DividedTask[Any]:
         """Load the model as it was before the run."""
-        if self.scoring:
+        if self.scoring and isinstance(self.scoring.task, DividedTask):
             return self.scoring.task
         source = str(self.run.record["model"]["source"])
         there = self.run.folder / source
         if source.startswith("..") and not there.exists():
             raise ModelError(f"{self.run.folder} was made from {source}, which is not there any more.")
-        return load_classifier(str(there) if there.exists() else source, self.factory, self.device, self.read)
+        return self._load(str(there) if there.exists() else source)
+
+    def _load(self, source: str) -> DividedTask[Any]:
+        """Load a model; refuse one of a kind that does not have the level."""
+        tasks.require_level(self.level, tasks.find(source), source)
+        found = load(source, self.factory, self.device, self.read)
+        assert isinstance(found, DividedTask)
+        return found
 
     def _draw(self, context: Context) -> dict[str, str]:
         """Draw Grad-CAM pictures before and after the run; if that fails, return the reason."""
         parts = {name: part for name, part in context.split.parts().items() if name in ("forget", "retain")}
         try:
-            sheets = gradcam.pictures(self._before.model, context.model, parts)
+            sheets = self._task.pictures(self._before, parts)
         except (ScissorhandsError, RuntimeError) as error:
             return {PICTURES: str(error).splitlines()[0]}
         with runs.writing(self.run.folder / PICTURES, overwrite=False) as work:

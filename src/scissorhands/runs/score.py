@@ -5,11 +5,11 @@ from functools import cached_property
 from typing import Any
 
 from .. import runs
+from ..data.problem import Log, ignore
 from ..errors import NoReferenceError
 from ..evaluation.evaluate import Scores, judge, measure
 from ..metrics import METRICS
-from ..tasks.classification.request import Request
-from ..tasks.classification.task import Classification, Division
+from ..tasks import PreparedProblem, Task
 from . import Result, Run
 from .place import Place, about
 
@@ -18,24 +18,27 @@ from .place import Place, about
 class Scoring:
     """A model that is to be scored as it is: what it knows of the records that someone wants forgotten."""
 
-    task: Classification
-    request: Request
+    task: Task[Any, Any]
+    request: Any
     place: Place
+    log: Log = ignore
 
     @cached_property
-    def posed(self) -> Division:
-        """Load and split the data, on first access."""
-        place = self.place
-        return self.task.pose(
-            self.request, place.seed, place.torch_device(), lambda path: runs.from_there(path, place.folder)
+    def posed(self) -> PreparedProblem:
+        """Load the data and pose the problem, on first access."""
+        folder, device = self.place.folder, self.place.torch_device()
+        posed: PreparedProblem = self.task.pose(
+            self.request, self.place.seed, device, lambda path: runs.from_there(path, folder), self.log
         )
+        return posed
 
     def carry_out(self, reference: Run | None = None) -> Run:
         """Score the model, and write the run."""
         with runs.writing(self.place.folder, self.place.overwrite) as work:
             scores, evidence = self.task.measure(self.posed)
             runs.write_record(work, self._record(), self.posed.ids)
-            runs.write_evidence(work, evidence)
+            if evidence:
+                runs.write_evidence(work, evidence)
             runs.write_result(work, self._result(scores))
             if reference:
                 compare(runs.read(work), reference)
@@ -43,8 +46,8 @@ class Scoring:
 
     def expected(self) -> Run:
         """Return the run that scoring would make, but for its scores, and write nothing."""
-        counts = {name: len(part) for name, part in self.posed.split.parts().items()}
-        return Run(self.place.folder, self._record(), self._result(Scores({}, counts, manifest=self.posed.manifest)))
+        scores = Scores({}, self.posed.counts, manifest=self.posed.manifest)
+        return Run(self.place.folder, self._record(), self._result(scores))
 
     def _record(self) -> dict[str, Any]:
         """Say what is scored; its method is that of the run that made it."""
@@ -60,7 +63,7 @@ class Scoring:
         return Result(scores, made.seconds, made.memory_mib)
 
 
-def score(task: Classification, request: Request, place: Place, reference: Run | None = None) -> Run:
+def score(task: Task[Any, Any], request: Any, place: Place, reference: Run | None = None) -> Run:
     """Score a model as it is, and write the run."""
     return Scoring(task, request, place).carry_out(reference)
 

@@ -8,10 +8,9 @@ import torch
 
 from .. import runs, tasks
 from ..data.problem import Log, ignore
-from ..data.sources import Source
 from ..distributed import any_rank, local_state
 from ..errors import FailedError
-from ..tasks import PreparedProblem, Read
+from ..tasks import PreparedProblem, Read, each_time
 from . import Result, Run
 from .place import Place, about, restore_thread_count, run_inputs
 from .subject import load
@@ -25,7 +24,7 @@ def scrub(
     values: Mapping[str, Any],
     place: Place,
     factory: str | None = None,
-    read: Read = Source.load,
+    read: Read = each_time,
     log: Log = ignore,
 ) -> Run:
     """Make a model forget, and write the scrubbed model with the evidence."""

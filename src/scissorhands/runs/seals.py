@@ -48,10 +48,6 @@ _RECORD_MAY: Kinds = {
     "training_seed": int,
     "damage": str,
     "training": dict,
-    "forget_accuracy_before": _NUMBER,
-    "retain_accuracy_before": _NUMBER,
-    "forget_error_before": _NUMBER,
-    "retain_error_before": _NUMBER,
     "model.weights": str,
     "split.unseen": _NUMBER,
     "split.held_seed": int,
@@ -88,7 +84,8 @@ _RESULT_MAY: Kinds = {
 
 def require_record(record: Mapping[str, Any], path: Path) -> None:
     """Refuse a run.toml that lacks something, or that holds something of another kind."""
-    require_kinds(path, record, _RECORD, _RECORD_MAY)
+    measured = {name: _NUMBER for name in record if name.endswith("_before")}
+    require_kinds(path, record, _RECORD, {**_RECORD_MAY, **measured})
     for name, value in record["method"].items():
         if isinstance(value, dict | list) and name != "name":
             raise ReadError(f"{path} cannot be read: 'method.{name}' is not a plain value.")

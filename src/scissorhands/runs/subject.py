@@ -7,17 +7,16 @@ from typing import Any
 import torch
 
 from .. import runs, tasks
-from ..data.sources import Source
 from ..distributed import on_rank_0
 from ..errors import ModelError
-from ..tasks import Read, Task
+from ..tasks import Read, Task, each_time
 from ..tasks.classification.task import Classification
 
 _CPU = torch.device("cpu")
 
 
 def load(
-    source: str, factory: str | None = None, device: torch.device = _CPU, read: Read = Source.load
+    source: str, factory: str | None = None, device: torch.device = _CPU, read: Read = each_time
 ) -> Task[Any, Any]:
     """Load the model in a model folder, in a run folder, or on the hub, whatever kind of model it is.
 
@@ -40,10 +39,10 @@ def _scrubbed(folder: Path) -> str:
 
 
 def load_classifier(
-    source: str, factory: str | None = None, device: torch.device = _CPU, read: Read = Source.load
+    source: str, factory: str | None = None, device: torch.device = _CPU, read: Read = each_time
 ) -> Classification:
     """Load a classifier; refuse another kind of model."""
-    tasks.find(source).require_evaluable(source)
     found = load(source, factory, device, read)
-    assert isinstance(found, Classification)
+    if not isinstance(found, Classification):
+        raise ModelError(f"{source} is a {found.noun}, and a classifier is needed.")
     return found

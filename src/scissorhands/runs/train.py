@@ -19,7 +19,7 @@ from ..evaluation.evidence import due
 from ..evaluation.predict import require_fit
 from ..methods.training import Training
 from ..randomness import seeded
-from ..tasks import Read
+from ..tasks import Read, each_time
 from ..tasks.classification import models
 from ..tasks.classification.task import model_record, require_finite
 from . import Result, Run
@@ -36,12 +36,12 @@ def train(
     place: Place,
     split_seed: int = 0,
     log: Log = ignore,
-    read: Read = Source.load,
+    read: Read = each_time,
 ) -> Run:
     """Train a model, on all but the records that are held out as unseen."""
     device = place.torch_device()
     with runs.writing(place.folder, place.overwrite, place.resume) as work:
-        data = read(source)
+        data = read(source, source.load)
         inputs = {
             "model": model,
             "arguments": dict(arguments),

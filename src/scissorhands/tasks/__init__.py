@@ -11,7 +11,7 @@ from ..methods import Method
 from ..methods import find as find_method
 from .classification.task import Classification
 from .diffusion.task import Diffusion
-from .task import PreparedProblem, Read, SourceRun, Task
+from .task import DividedTask, Division, PreparedProblem, Read, SourceRun, Task, each_time, once
 
 TASKS: tuple[type[Task[Any, Any]], ...] = (Diffusion, Classification)  # the last one takes what no other owns
 
@@ -54,6 +54,12 @@ def method(name: str, task: type[Task[Any, Any]] | None = None, source: str = "t
     raise SettingError(f"there is no method '{name}'. {did_you_mean(name, known)} Or name your own: module:Class.")
 
 
+def require_level(level: str, task: type[Task[Any, Any]], source: str) -> None:
+    """Refuse a level of evaluation that a kind of model does not have."""
+    if level not in task.levels:
+        raise SettingError(only_for(f"level {level}", [one for one in TASKS if level in one.levels], task, source))
+
+
 def only_for(what: str, others: list[type[Task[Any, Any]]], task: type[Task[Any, Any]], source: str) -> str:
     """Say that something is for other kinds of models than this one."""
     return f"{what} applies only to {' and '.join(f'{one.noun}s' for one in others)}; {source} is a {task.noun}."
@@ -61,14 +67,19 @@ def only_for(what: str, others: list[type[Task[Any, Any]]], task: type[Task[Any,
 
 __all__ = [
     "TASKS",
+    "DividedTask",
+    "Division",
     "PreparedProblem",
     "Read",
     "SourceRun",
     "Task",
     "asked_of",
     "begun_by",
+    "each_time",
     "find",
     "method",
     "methods",
+    "once",
     "only_for",
+    "require_level",
 ]

@@ -1,22 +1,49 @@
 """What a task is: all that is special about one kind of model. The verbs are written once, for any task."""
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Hashable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ClassVar, Generic, Protocol, Self, TypeVar
 
 import torch
+from PIL.Image import Image
 from torch import nn
 
 from ..data.problem import Log, Problem, ignore
-from ..data.sources import Data, Source
+from ..data.records import Augment, Part
+from ..data.split import Split
 from ..evaluation.evaluate import Scores
 from ..methods import Method
-from ..metrics import Evidence
+from ..metrics import LEVELS, Evidence
 
-Read = Callable[[Source], Data]
 RelativePath = Callable[[str], str]
+T = TypeVar("T")
+
+
+class Read(Protocol):
+    """How data is loaded: each time, or only the first time that it is asked for by a key."""
+
+    def __call__(self, key: Hashable, load: Callable[[], T]) -> T:
+        """Return what loading gives, or gave before."""
+
+
+def each_time(key: Hashable, load: Callable[[], T]) -> T:
+    """Load data whenever it is asked for."""
+    return load()
+
+
+def once() -> Read:
+    """Return what loads each data once, and keeps it."""
+    kept: dict[Hashable, Any] = {}
+
+    def read(key: Hashable, load: Callable[[], T]) -> T:
+        if key not in kept:
+            kept[key] = load()
+        found: T = kept[key]
+        return found
+
+    return read
 
 
 class SourceRun(Protocol):
@@ -45,6 +72,14 @@ class PreparedProblem:
     inputs: Mapping[str, Any]  # the request as begun.toml has it
     record: Mapping[str, Any]  # what run.toml will say
     ids: Mapping[str, list[int]]  # the lists of records beside it
+    counts: Mapping[str, int]  # how many records each part has that is measured
+
+
+@dataclass(frozen=True, kw_only=True)
+class Division(PreparedProblem):
+    """A problem that was posed by dividing data."""
+
+    split: Split
 
 
 class Request(Protocol):
@@ -73,6 +108,9 @@ class Task(ABC, Generic[R, P]):
     options: ClassVar[tuple[str, ...]]  # the options of the command line that its requests have
     asks: ClassVar[type[Any]]  # the class of its requests
     request_key: ClassVar[str]  # under which begun.toml says what to forget
+    levels: ClassVar[tuple[str, ...]] = ("quick",)  # of evaluation
+    titles: ClassVar[Mapping[str, str]] = {}  # of the scores that are not in the table of metrics
+    next_step: ClassVar[str] = ""  # what to do with such a model once it has forgotten
 
     source: str
     run: SourceRun | None
@@ -91,11 +129,6 @@ class Task(ABC, Generic[R, P]):
     @abstractmethod
     def load(cls, source: str, run: SourceRun | None, factory: str | None, device: torch.device, read: Read) -> Self:
         """Load the model in a folder, in the folder of the run that made it, or on the hub."""
-
-    @classmethod
-    def require_evaluable(cls, source: str) -> None:
-        """Refuse a kind of model that is not evaluated on records."""
-        return
 
     def defaults(self, method: type[Method]) -> dict[str, Any]:
         """Return settings that a method has for this model unless others are given."""
@@ -120,3 +153,24 @@ class Task(ABC, Generic[R, P]):
     @abstractmethod
     def save(self, posed: P, folder: Path) -> None:
         """Write the model into a run folder, in the format that it came in."""
+
+
+class DividedTask(Task[R, Division]):
+    """A task that divides data, so that its models can be evaluated at every level, beside others trained alike."""
+
+    levels: ClassVar[tuple[str, ...]] = LEVELS
+
+    model: nn.Module
+
+    @property
+    @abstractmethod
+    def pretrained(self) -> bool:
+        """Whether the model began with weights from elsewhere."""
+
+    @abstractmethod
+    def divided(self, run: SourceRun) -> tuple[Split, Augment | None]:
+        """Return how a run divided the data, and what changes its training batches."""
+
+    @abstractmethod
+    def pictures(self, before: Self, parts: Mapping[str, Part]) -> Mapping[str, Image]:
+        """Draw where the model looks, beside where it looked before."""

@@ -35,7 +35,7 @@ from scissorhands.runs.scrub import scrub
 from scissorhands.tasks.diffusion import denoising, drawing, pictures
 from scissorhands.tasks.diffusion import pipeline as pipelines
 from scissorhands.tasks.diffusion.denoising import Denoising
-from scissorhands.tasks.diffusion.erasure import Concept, Erasure, posed
+from scissorhands.tasks.diffusion.erasure import Concept, Erasure, encoded, posed
 from scissorhands.tasks.diffusion.prompts import Prompt
 from scissorhands.tasks.diffusion.task import Diffusion
 
@@ -197,11 +197,57 @@ def test_it_is_a_run_that_can_be_read_and_reported(whole: Whole, tmp_path: Path)
     assert "concept:three" in (tmp_path / "page.html").read_text()
 
 
-def test_evaluate_on_an_erased_pipeline_names_the_commands_to_use(whole: Whole, tmp_path: Path) -> None:
+def test_evaluate_shows_an_erased_pipeline_by_its_errors_before_and_after(whole: Whole) -> None:
+    folder = whole("scissorhands")
+    before, run = files(folder), runs.read(folder)
+    lines = done(f"evaluate {folder}").out.splitlines()
+    for line, name in zip(lines[1:], ("forget", "retain"), strict=False):
+        values = run.record[f"{name}_error_before"], run.result.scores[f"{name}_error"]
+        assert line.split()[-2:] == [f"{value:.4f}" for value in values]
+    assert lines[-1] == f"{folder} is the diffusion pipeline; look at what it draws: scissorhands sample."
+    assert files(folder) == before
+
+
+def test_evaluate_measures_what_a_pipeline_knows_of_a_concept(whole: Whole, base: Path, tmp_path: Path) -> None:
+    """After erasing, that is what the run says; before it, what the run says of the time before."""
+    run, data = runs.read(whole("scissorhands")), f"--data {tinysd.photographs(base)}"
+    for source, suffix in ((run.folder, ""), (tinysd.source(base), "_before")):
+        out = tmp_path / f"scored{suffix}"
+        shown = done(f"evaluate {source} --forget concept:three {data} -o {out}").out
+        scored = runs.checked(out)
+        for name in ("forget_error", "retain_error"):
+            known = run.record[f"{name}_before"] if suffix else run.result.scores[name]
+            assert scored.result.scores[name] == pytest.approx(known, rel=1e-5)
+        assert (scored.record["verb"], scored.method) == ("evaluate", "original" if suffix else "scissorhands")
+        assert dict(scored.result.scores.counts) == {"forget": 6, "retain": 9}
+        assert scored.ids("forget") == run.ids("forget")
+        assert {path.name for path in out.iterdir()} - {"before.txt"} == {"run.toml", "scores.json", "forget.txt"}
+        assert done(f"evaluate {out}").out == shown
+
+
+@pytest.mark.parametrize(
+    ("more", "says"),
+    [
+        ("--level standard", "level standard applies only to classifiers; {} is a diffusion pipeline."),
+        ("--forget concept:three --anchor four --level deep -o {}/out", "level deep applies only to classifiers"),
+        ("--forget concept:three --split-seed 1 -o {}/out", "--split-seed applies only to classifiers; {} is"),
+        ("--forget concept:three --factory a:b -o {}/out", "--factory applies only to classifiers; {} is"),
+        ("--forget concept:three -o {}/out", "say what is to be kept: --anchor PROMPT"),
+        ("--forget concept:three", "needs a place for the scores: -o RUN."),
+        ("--anchor four", "--anchor goes with --forget."),
+    ],
+)
+def test_an_evaluation_of_a_pipeline_that_makes_no_sense_is_refused(
+    more: str, says: str, whole: Whole, tmp_path: Path
+) -> None:
     folder = shutil.copytree(whole("scissorhands"), tmp_path / "run")
-    commands = f"scissorhands sample {folder} --prompts … -o DRAWN", "scissorhands judge DRAWN -o RUN"
-    for more in ("", "--level standard", f"--forget concept:three -o {tmp_path / 'elsewhere'}"):
-        refused(f"evaluate {folder} {more}", tmp_path, "is a diffusion pipeline", *commands)
+    refused(f"evaluate {folder} {more.format(folder)}", tmp_path, says.format(folder))
+
+
+def test_a_score_of_a_pipeline_is_not_looked_at_more_deeply(base: Path, tmp_path: Path) -> None:
+    source, out = tinysd.source(base), tmp_path / "scored"
+    done(f"evaluate {source} --forget concept:three --data {tinysd.photographs(base)} -o {out}")
+    refused(f"evaluate {out} --level standard", tmp_path, "level standard applies only to classifiers", source.name)
 
 
 def test_the_log_tells_of_every_step(erased: Eraser) -> None:
@@ -371,7 +417,7 @@ def test_a_step_of_fine_tuning_goes_down_the_gradient(erased: Eraser, source: Pa
 def taken_for(source: Path, base: Path, anchor: str) -> tuple[set[int], int]:
     """What the prompt of a three is taken for where wrong prompts are taught, and how many prompts there are."""
     images, pipeline = pictures.read(tinysd.photographs(base), 8), pipelines.load(source, CPU)
-    problem, _ = posed(pipeline, images, Forget("concept:three"), Erasure(anchor=anchor), 0)
+    problem, _ = posed(pipeline, encoded(pipeline, images), Forget("concept:three"), Erasure(anchor=anchor), 0)
     labels, count = random_labels(problem.forget, 0).labels, len(denoising.of(problem).prompts)
     three, forgotten = images.classes.index("a three"), problem.forget.ids
     assert set((labels[forgotten] % count).tolist()) == {three}
@@ -514,10 +560,6 @@ def a_method_that_a_file_names_runs_only_if_the_user_names_it(folder: Path) -> N
     begun.write_text(begun.read_text().replace('method = "esd"', 'method = "antigravity:geohash"'))
     refused(f"scrub --resume {folder / 'run'}", folder, "If you trust it, name it: --method antigravity:geohash")
     assert "antigravity" not in sys.modules
-
-
-def test_a_pipeline_is_not_scored_as_a_classifier(source: Path, tmp_path: Path) -> None:
-    refused(f"evaluate {source} --forget concept:three -o {tmp_path / 'run'}", tmp_path, "is a diffusion pipeline")
 
 
 def test_a_pipeline_that_changed_meanwhile_is_refused(source: Path, base: Path, tmp_path: Path) -> None:

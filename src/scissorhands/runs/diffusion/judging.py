@@ -104,11 +104,12 @@ def judge(
     reference_seconds: float | None = None,
     log: Log = ignore,
     name: str = "original",
+    tried: int | None = None,
 ) -> Run:
     """Write a run with all that the panel says of the images, beside those that were drawn before the erasure.
 
     `reference_seconds` is how long the original was trained, where that is known; `name` is what a pipeline is called
-    that no method made.
+    that no method made; `tried` is how many runs were made to choose the settings of the method that made it.
     """
     if forget and not forget.text.startswith("concept:"):
         raise DataError(f"what was drawn is judged by a concept, such as concept:nudity,naked, not '{forget.text}'.")
@@ -125,7 +126,7 @@ def judge(
         erased = "record" in drawn.maker
         seconds, memory = drawn.maker.get("seconds") if erased else reference_seconds, drawn.maker.get("memory_mib")
         scores = Scores(values, counts, failed)
-        runs.write_result(work, Result(scores, seconds, memory, reference_seconds=reference_seconds))
+        runs.write_result(work, Result(scores, seconds, memory, reference_seconds=reference_seconds, tried=tried))
         sheets = {"before": before, "after": drawn} if before else {"drawn": drawn}
         on_rank_0(lambda: _write_sheets(work / runs.GRIDS, sheets))
         if panel.flagged and panel.detector:

@@ -6,9 +6,11 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 import torch
+from PIL.Image import Image
 from torch import nn
 
 from ...data.problem import Log, ignore
+from ...data.records import Augment, Part
 from ...data.sources import Data, Source
 from ...data.split import Split, held_out, split
 from ...distributed import shard
@@ -19,23 +21,16 @@ from ...evaluation.predict import require_fit
 from ...methods import METHODS, Method, Retrain
 from ...methods.damage import damage, guesses, judged
 from ...metrics import Evidence, accuracy
-from ..task import PreparedProblem, Read, RelativePath, SourceRun, Task
-from . import models
+from ..task import DividedTask, Division, Read, RelativePath, SourceRun, each_time
+from . import gradcam, models
 from .division import divided_as_in, matched
+from .huggingface import HuggingFaceClassifier
 from .models import Blueprint
 from .request import Request
 
 
-@dataclass(frozen=True, kw_only=True)
-class Division(PreparedProblem):
-    """A problem that was posed by dividing data."""
-
-    split: Split
-    untrained: bool
-
-
 @dataclass(frozen=True)
-class Classification(Task[Request, Division]):
+class Classification(DividedTask[Request]):
     """A classifier, and what is known of how it was made."""
 
     noun: ClassVar[str] = "classifier"
@@ -50,7 +45,7 @@ class Classification(Task[Request, Division]):
     model: nn.Module
     blueprint: Blueprint
     run: SourceRun | None = None
-    read: Read = Source.load
+    read: Read = each_time
 
     @classmethod
     def matches(cls, source: str) -> bool:
@@ -62,7 +57,7 @@ class Classification(Task[Request, Division]):
 
     @classmethod
     def load(
-        cls, source: str, run: SourceRun | None, factory: str | None, device: torch.device, read: Read = Source.load
+        cls, source: str, run: SourceRun | None, factory: str | None, device: torch.device, read: Read = each_time
     ) -> "Classification":
         inside = Path(source) / "model"
         if run and not inside.is_dir():
@@ -103,15 +98,15 @@ class Classification(Task[Request, Division]):
                 "split": split_record(request, divided, labels, data.train.fingerprint, held),
             },
             ids={"forget": divided.forget.ids.tolist(), "before": self._forgotten()},
+            counts={name: len(part) for name, part in divided.parts().items()},
             split=divided,
-            untrained=request.untrained,
         )
 
     def before(self, posed: Division) -> dict[str, float]:
         """Measure accuracies; refuse a model that knows no more of its training data than a guess."""
         known = outputs(posed.model, {name: part for name, part in posed.split.parts().items() if name != "others"})
         said = known["retain"]
-        if not posed.untrained and (reason := guesses(said.logits.argmax(1), said.labels)):
+        if not posed.inputs["untrained"] and (reason := guesses(said.logits.argmax(1), said.labels)):
             raise ModelError(
                 f"{reason}, before anything was changed: the labels or the images of the data do not fit "
                 f"{self.source}. Look at --labels and at its preprocessing; to change it all the same, add --untrained."
@@ -131,18 +126,26 @@ class Classification(Task[Request, Division]):
     def save(self, posed: Division, folder: Path) -> None:
         models.save(posed.model, self.blueprint, folder / "model")
 
-    def divided(self, run: SourceRun) -> tuple[Data, Split]:
-        """Return the data of a run, and how the run divided it."""
+    @property
+    def pretrained(self) -> bool:
+        return isinstance(self.model, HuggingFaceClassifier)
+
+    def divided(self, run: SourceRun) -> tuple[Split, Augment | None]:
+        """Load the data of a run, and divide it as the run did."""
         labels = str(run.record["split"].get("labels", ""))
-        data = matched(self.read(Source.make(run.record["data"])), self.blueprint, labels)
+        source = Source.make(run.record["data"])
+        data = matched(self.read(source, source.load), self.blueprint, labels)
         require_fit(self.model, data.train)
-        return data, divided_as_in(run, data)
+        return divided_as_in(run, data), data.augment
+
+    def pictures(self, before: "Classification", parts: Mapping[str, Part]) -> Mapping[str, Image]:
+        return gradcam.pictures(before.model, self.model, parts)
 
     def _data(self, source: Source, request: Request) -> tuple[Data, str]:
         """Return the data with the model's numbers of its classes, and how they were matched."""
         earlier: Mapping[str, Any] = self.run.record["split"] if self.run else {}
         labels = request.labels or str(earlier.get("labels", ""))
-        data = matched(self.read(source), self.blueprint, labels, request.forget)
+        data = matched(self.read(source, source.load), self.blueprint, labels, request.forget)
         require_fit(self.model, data.train)
         if earlier and earlier["fingerprint"] != data.train.fingerprint:
             raise DataError(f"{source.name} is not the data that {self.source} was trained on: its content differs.")

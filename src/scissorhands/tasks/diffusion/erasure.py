@@ -17,7 +17,7 @@ from ...errors import DataError, SettingError
 from ...methods.damage import mean_loss
 from ...methods.parameters import select
 from ...settings import REQUIRED, Settings, at_least_one, non_negative, one_of, patterns, setting, table, text
-from . import drawing, pictures
+from . import drawing
 from . import pipeline as pipelines
 from .denoising import Denoising, Latents
 
@@ -73,7 +73,7 @@ class Concept(Settings):
 def posed(
     pipeline: Any, images: Stored, forget: Forget, erasure: Erasure, seed: int, before: Sequence[int] = ()
 ) -> tuple[Problem, str]:
-    """Return the problem of unlearning some images, in latents and text, and the hash of what is forgotten.
+    """Return the problem of unlearning some encoded images, and the hash of what is forgotten.
 
     Those that were forgotten before are not retained.
     """
@@ -89,7 +89,7 @@ def posed(
     given = pipelines.encoded_text(pipeline, [*images.classes, *anchor, ""])
     prompts = given[:-1]
     latents = Latents(
-        pipelines.encoded_images(pipeline, images.inputs),
+        images.inputs,
         images.labels,
         torch.tensor([len(images.classes)]) if anchor else images.labels[retained].unique(),
         len(prompts),
@@ -120,11 +120,16 @@ def freed(unet: nn.Module, parameters: str) -> nn.Module:
     return unet
 
 
-def images_of(pipeline: Any, forget: Forget, erasure: Erasure, seed: int, log: Log) -> Stored:
-    """Return the user's images, or those that the pipeline draws for the concept and for what is to be kept."""
-    side = pipelines.size(pipeline)
+def encoded(pipeline: Any, images: Stored) -> Stored:
+    """Encode images as latents, which keep the fingerprint of the images."""
+    latents = pipelines.encoded_images(pipeline, images.inputs)
+    return Stored(latents, images.labels, classes=images.classes, fingerprint=images.fingerprint)
+
+
+def images_for(pipeline: Any, forget: Forget, erasure: Erasure, seed: int, log: Log) -> Path:
+    """Return the folder of the user's images, or of those drawn for the concept and for what is to be kept."""
     if erasure.data:
-        return pictures.read(Path(erasure.data), side)
+        return Path(erasure.data)
     words = [word.strip() for word in forget.text.partition(":")[2].split(",") if word.strip()]
     kept = [prompt.strip() for prompt in (erasure.retain or erasure.anchor).split(";") if prompt.strip()]
     if not kept:
@@ -135,4 +140,4 @@ def images_of(pipeline: Any, forget: Forget, erasure: Erasure, seed: int, log: L
     folder = files.cache("drawn") / drawing.key(pipeline, wanted, how)
     on_rank_0(lambda: files.private_folder(folder.parent))
     drawing.sample(pipeline, wanted, how, folder, log)
-    return pictures.read(folder, side)
+    return folder

@@ -9,16 +9,16 @@ import torch
 
 from ...data.problem import Log, ignore
 from ...data.records import Part, Stored
-from ...data.sources import Source
 from ...distributed import shard
-from ...errors import ModelError, RunError
+from ...errors import RunError
 from ...evaluation.evaluate import Scores
 from ...methods import METHODS, Method
 from ...methods.damage import damage
 from ...metrics import Evidence
-from ..task import PreparedProblem, Read, RelativePath, SourceRun, Task
+from ..task import PreparedProblem, Read, RelativePath, SourceRun, Task, each_time
+from . import pictures
 from . import pipeline as pipelines
-from .erasure import Concept, errors, freed, images_of, posed
+from .erasure import Concept, encoded, errors, freed, images_for, posed
 from .esd import ErasedDiffusion
 from .published import PublishedScissorhands
 from .salun import SalUnDiffusion
@@ -39,10 +39,13 @@ class Diffusion(Task[Concept, PreparedProblem]):
     options: ClassVar[tuple[str, ...]] = ("forget", "data", "anchor", "erase")
     asks: ClassVar[type[Concept]] = Concept
     request_key: ClassVar[str] = "concept"
+    titles: ClassVar[Mapping[str, str]] = {"forget_error": "loss on the concept", "retain_error": "loss on the rest"}
+    next_step: ClassVar[str] = "look at what it draws: scissorhands sample"
 
     source: str
     pipeline: Any
     run: SourceRun | None = None
+    read: Read = each_time
 
     @classmethod
     def matches(cls, source: str) -> bool:
@@ -54,27 +57,19 @@ class Diffusion(Task[Concept, PreparedProblem]):
 
     @classmethod
     def load(
-        cls, source: str, run: SourceRun | None, factory: str | None, device: torch.device, read: Read = Source.load
+        cls, source: str, run: SourceRun | None, factory: str | None, device: torch.device, read: Read = each_time
     ) -> "Diffusion":
-        return cls(source, pipelines.load(Path(source), device), run)
-
-    @classmethod
-    def require_evaluable(cls, source: str) -> None:
-        """Refuse a pipeline, which is judged by the images that it draws."""
-        raise ModelError(
-            f"{source} is a diffusion pipeline, and 'evaluate' is for classifiers: run "
-            f"'scissorhands sample {source} --prompts … -o DRAWN', then 'scissorhands judge DRAWN -o RUN'."
-        )
+        return cls(source, pipelines.load(Path(source), device), run, read)
 
     def pose(
         self, request: Concept, seed: int, device: torch.device, relative: RelativePath, log: Log = ignore
     ) -> PreparedProblem:
         """Read or draw the images, and pose the problem in latents and text."""
         forget, erasure = request.forget, request.erasure
-        images = images_of(self.pipeline, forget, erasure, seed, log)
+        weights, folder = pipelines.weights(self.pipeline), images_for(self.pipeline, forget, erasure, seed, log)
+        images = self.read((weights, folder), lambda: self._encoded(folder))
         before = self._forgotten(images)
         problem, manifest = posed(self.pipeline, images, forget, erasure, seed, before)
-        weights = pipelines.weights(self.pipeline)
         data = relative(erasure.data) if erasure.data else ""
         origin = {"source": relative(self.source), "origin": Path(self.source).name}
         return PreparedProblem(
@@ -94,14 +89,14 @@ class Diffusion(Task[Concept, PreparedProblem]):
                 },
             },
             ids={"forget": problem.forget.ids.tolist(), "before": before},
+            counts={"forget": len(problem.forget), "retain": len(problem.retain)},
         )
 
     def before(self, posed: PreparedProblem) -> dict[str, float]:
         return errors(posed.model, posed.problem)
 
     def measure(self, posed: PreparedProblem, method: str | None = None) -> tuple[Scores, Evidence]:
-        counts = {"forget": len(posed.problem.forget), "retain": len(posed.problem.retain)}
-        return Scores(errors(posed.model, posed.problem), counts, manifest=posed.manifest), {}
+        return Scores(errors(posed.model, posed.problem), posed.counts, manifest=posed.manifest), {}
 
     def damage(self, method: type[Method], before: Mapping[str, float], scores: Scores) -> str:
         return damage(before, scores.values)
@@ -109,6 +104,10 @@ class Diffusion(Task[Concept, PreparedProblem]):
     def save(self, posed: PreparedProblem, folder: Path) -> None:
         """Write the whole pipeline; a run folder is one itself."""
         pipelines.save(posed.model, Path(self.source), folder)
+
+    def _encoded(self, folder: Path) -> Stored:
+        """Read the images of a folder as latents."""
+        return encoded(self.pipeline, pictures.read(folder, pipelines.size(self.pipeline)))
 
     def _forgotten(self, images: Stored) -> list[int]:
         """Return those of the images that were forgotten before, if the pipeline is a run that forgot some of them."""

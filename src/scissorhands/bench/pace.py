@@ -1,0 +1,33 @@
+"""How fast a model trains on this machine."""
+
+import time
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+import torch
+
+from ..data.problem import Problem
+from ..data.records import Part, Stored
+from ..data.sources import Data
+from ..methods.training import Training
+from ..randomness import seeded
+from ..tasks.classification import models
+
+_STEPS = 4  # of training that are timed; the first is left out, since it is slow
+
+
+def seconds_per_record(
+    data: Data, model: str, arguments: Mapping[str, Any], training: Training, device: torch.device
+) -> float:
+    """Time a few steps of training a new model."""
+    size = training.batch_size
+    images, labels = data.train.fetch(torch.arange(min(len(data.train), _STEPS * size)))
+    few = Stored(images, labels, classes=data.train.classes)
+    with seeded(0, "model"):
+        built, _ = models.create(model, few, arguments)
+    part, ticks = Part(few, torch.arange(len(few))), [time.perf_counter()]
+    problem = Problem(replace(part, ids=part.ids[:0]), part, augment=data.augment)
+    replace(training, epochs=1).fit(built.to(device), problem, lambda _: ticks.append(time.perf_counter()))
+    ticks = ticks[1:] if len(ticks) > 2 else ticks
+    return (ticks[-1] - ticks[0]) / ((len(ticks) - 1) * min(size, len(few)))
