@@ -357,6 +357,9 @@ def test_chance_enters_at_three_levels(tmp_path: Path) -> None:
         assert row.metrics["tuning"]["mean"] == pytest.approx(7 * (row.metrics["rte"]["mean"] or 0))
     assert {d.pairs for d in table.differences} == {8}
     assert (tmp_path / "out/seed-1/draw-4/method-6/finetune").is_dir()
+    shown = cli(f"report {tmp_path}/out -o {tmp_path}/page.html").out
+    assert "Gap of means" in shown
+    assert "…" not in shown
 
 
 def test_the_demo_says_how_many_runs_chose_its_settings() -> None:
