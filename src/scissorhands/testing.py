@@ -46,6 +46,7 @@ QUICK: dict[str, Any] = {
     "iterations": 5,
     "threshold": 1.0,
     "min_steps": 0,
+    "undershoot": 1.0,
 }
 
 

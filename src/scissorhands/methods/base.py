@@ -27,6 +27,7 @@ from .modes import evaluating
 from .outputs import (
     calibration_error_rate,
     calibration_of,
+    class_counts,
     error_rate,
     kl_divergence,
     logits,
@@ -66,6 +67,7 @@ __all__ = [
     "bounded",
     "calibration_error_rate",
     "calibration_of",
+    "class_counts",
     "clip_",
     "count",
     "damage",
