@@ -184,6 +184,7 @@ def _quick(name: str, **changes: Any) -> sh.Method:
         "samples": 4,
         "iterations": 2,
         "min_steps": 0,
+        "undershoot": 1.0,
     }
     return kind.make({key: value for key, value in {**settings, **changes}.items() if hasattr(kind(), key)})
 
