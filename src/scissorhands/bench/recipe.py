@@ -3,7 +3,7 @@
 import itertools
 import math
 from collections.abc import Collection, Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 from typing import Any, ClassVar, Self
@@ -40,7 +40,6 @@ class Entry:
     method: Method
     tried: int | None = None
     variant: str = ""
-    sources: Mapping[str, str] = field(default_factory=dict)  # where the settings come from that the recipe names
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -184,13 +183,11 @@ def entries(name: str, kind: type[Method], settings: Mapping[str, Any], tried: i
             raise SettingError(f"'{name}' has no variant '{variant}'. {did_you_mean(variant, VARIANTS)}")
         if lists := [key for key, value in own.items() if isinstance(value, dict)]:
             raise SettingError(f"'{lists[0]}' of '{name}.{variant}' is a table, and settings are plain values.")
-        shared = " and ".join(variants) or "recipe"
-        sources = {**dict.fromkeys(common, shared), **dict.fromkeys(own, variant)}
         for swept in _swept({**common, **own}, ".".join(filter(None, (name, variant)))):
             chosen = [f"{key}={value}" for key, value in swept.items()]
             label = "-".join([name.replace(":", "."), *filter(None, [variant]), *chosen])
             label = label.replace("/", "_").replace("\0", "_")  # it is the name of a folder
-            yield Entry(label, name, kind.make({**common, **own, **swept}), tried, variant, sources)
+            yield Entry(label, name, kind.make({**common, **own, **swept}), tried, variant)
 
 
 def _swept(settings: Mapping[str, Any], name: str) -> Iterator[dict[str, Any]]:
