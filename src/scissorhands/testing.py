@@ -41,7 +41,7 @@ Check = Callable[[type[Method], Build, Problem], None]
 
 # Enough work for a small problem to notice, in little time.
 QUICK: dict[str, Any] = {"epochs": 2, "lr": 0.05, "batch_size": 16, "samples": 20, "iterations": 5, "threshold": 1.0}
-QUICK |= {"trim": 0.05, "steps": 3, "inference": 3, "batches": 1}
+QUICK |= {"trim": 0.05, "steps": 3, "inference": 3, "batches": 1, "undershoot": 1.0}
 
 
 def check_method(

@@ -40,15 +40,17 @@ WALKS: dict[str, Walk] = {
     "randomlabel": ((0, 0), (1, 1)),
     "neggradplus": ((0, 0), (4, 1)),
     "scrub": ((0, 0), (1, 1)),
-    "ssd": ((1, 1), (0, 0)),
+    "ssd": ((2, 1), (0, 0)),
     "sfron": ((1, 1), (4, 1)),
     "munba": ((0, 0), (1, 1)),
-    "gradtau": ((0, 0), (4, 1)),
+    "gradtau": ((0, 0), (4, None)),
     "lotus": ((0, 0), (2, 1)),
-    "regun": ((0, 0), (4, 1)),
+    "regun": ((0, 0), (1, None)),
 }
 # Methods that train on the forget data as on any other, as their authors do, let it into the running statistics.
-LETS_STATISTICS_DRIFT = {"ascent", "shrink", "expand", "salun", "randomlabel", "lotus"}
+LETS_STATISTICS_DRIFT = {
+    "ascent", "shrink", "expand", "salun", "randomlabel", "lotus", "scrub", "sfron", "munba", "regun",
+}  # fmt: skip
 
 
 @every_method

@@ -183,6 +183,7 @@ def _quick(name: str, **changes: Any) -> sh.Method:
         "batch_size": 7,
         "samples": 4,
         "iterations": 2,
+        "undershoot": 1.0,
     }
     return kind.make({key: value for key, value in {**settings, **changes}.items() if hasattr(kind(), key)})
 

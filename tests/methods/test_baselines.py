@@ -15,6 +15,7 @@ import scissorhands as sh
 from scissorhands.data.records import Part, Stored
 from scissorhands.distributed import Batch
 from scissorhands.methods.heads import widened
+from scissorhands.randomness import seeded
 
 SGD: dict[str, Any] = {"lr": 0.3, "momentum": 0.9, "weight_decay": 0.01}
 SETTINGS: dict[str, Any] = {**SGD, "epochs": 3, "batch_size": 1000}  # so that a pass is one step
@@ -68,6 +69,25 @@ def scrubbed(method: sh.Method, model: nn.Module, problem: sh.Problem) -> Tensor
 def on(part: Part, labels: Tensor | None = None) -> Step:
     inputs, own = part.records.fetch(part.ids)
     return lambda model: F.cross_entropy(model(inputs), own if labels is None else labels)
+
+
+@pytest.mark.parametrize("schedule", ["cosine", "constant"])
+def test_retraining_is_training_from_new_weights_without_the_forgotten_data(
+    schedule: str, model: nn.Sequential, problem: sh.Problem
+) -> None:
+    theirs = copy.deepcopy(model)
+    with seeded(problem.seed, "reset"):
+        for layer in (theirs[0], theirs[2]):
+            layer.reset_parameters()  # type: ignore[operator]
+    optimizer = torch.optim.SGD(theirs.parameters(), **SGD)
+    cosine = torch.optim.lr_scheduler.CosineAnnealingLR(optimizer, T_max=3)
+    for _ in range(3):
+        optimizer.zero_grad()
+        on(problem.retain)(theirs).backward()
+        optimizer.step()
+        if schedule == "cosine":
+            cosine.step()
+    torch.testing.assert_close(scrubbed(sh.Retrain(**SETTINGS, schedule=schedule), model, problem), flat(theirs))
 
 
 def test_fine_tuning_is_sgd_on_the_retained_data(model: nn.Sequential, problem: sh.Problem) -> None:

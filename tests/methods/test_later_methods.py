@@ -1,6 +1,7 @@
 """Known answers of the methods that came after the paper: each against its published formula, written out here."""
 
 import copy
+import math
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Any
@@ -19,6 +20,7 @@ from scissorhands.errors import DataError
 from scissorhands.methods import METHODS, calibration_error_rate, error_rate, generator
 from scissorhands.methods.lotus import gumbel, tempered
 from scissorhands.methods.munba import bargain
+from scissorhands.methods.regun import matched
 
 ONE_STEP: dict[str, Any] = {"epochs": 1, "lr": 0.1, "momentum": 0.0, "weight_decay": 0.0, "batch_size": 1000}
 Loss = Callable[[nn.Module], Tensor]
@@ -145,11 +147,13 @@ def test_of_a_class_that_is_forgotten_whole_nothing_would_be_known(model: nn.Mod
 
 
 def test_ssd_shrinks_by_the_ratio_of_fisher_informations(model: nn.Module, exact: sh.Problem) -> None:
+    """θ becomes min(λ·F_D/F_f, 1)·θ where F_f > α·F_D, with D all training data, of which D_f is a part."""
+    everything = Part(exact.forget.records, torch.cat([exact.forget.ids, exact.retain.ids]))
     expected, shrunk = weights(model), 0
-    for weight, f, r in zip(expected, fisher(model, exact.forget), fisher(model, exact.retain), strict=True):
+    for weight, f, d in zip(expected, fisher(model, exact.forget), fisher(model, everything), strict=True):
         for i in range(weight.numel()):
-            if f.view(-1)[i] > 1.2 * r.view(-1)[i]:
-                weight.view(-1)[i] *= min(1.5 * float(r.view(-1)[i] / f.view(-1)[i]), 1.0)
+            if f.view(-1)[i] > 1.2 * d.view(-1)[i]:
+                weight.view(-1)[i] *= min(1.5 * float(d.view(-1)[i] / f.view(-1)[i]), 1.0)
                 shrunk += 1
     assert 0 < shrunk < sum(weight.numel() for weight in expected)
     sh.SSD(threshold=1.2, dampening=1.5).scrub(model, exact)
@@ -174,6 +178,15 @@ def test_sfron_climbs_by_salient_weights_and_known_records(model: nn.Module, exa
             parameter.sub_(0.1 * min(1.0, largest / length) * slope)
     expected = stepped(climbed, lambda net: cross_entropy(net, exact.retain))
     sh.SFRon(alpha=3.0, power=0.5, threshold=1.1, clip=largest, **ONE_STEP).scrub(model, exact)
+    same(model, expected)
+
+
+def test_sfron_takes_smaller_steps_by_a_cosine(model: nn.Module, exact: sh.Problem) -> None:
+    expected = model
+    for step in range(3):
+        rate = 0.1 * (1 + math.cos(math.pi * step / 3)) / 2
+        expected = stepped(expected, lambda net: cross_entropy(net, exact.retain), lr=rate)
+    sh.SFRon(alpha=0.0, **{**ONE_STEP, "epochs": 3}).scrub(model, exact)
     same(model, expected)
 
 
@@ -219,8 +232,37 @@ def test_gradtau_climbs_only_up_to_the_unseen_loss(model: nn.Module, exact: sh.P
         return 0.6 * (gap**2 if below else 0 * gap) + 0.4 * cross_entropy(net, exact.retain)
 
     expected = stepped(model, loss)
-    sh.GradTau(forget_weight=0.6, **ONE_STEP).scrub(model, exact)
+    sh.GradTau(alpha=3.0, optimizer="sgd", **ONE_STEP).scrub(model, exact)  # a fifth of the data is forgotten
     same(model, expected)
+
+
+def test_gradtau_at_its_defaults_takes_the_published_steps(model: nn.Module, exact: sh.Problem) -> None:
+    """The published loop, in plain PyTorch: α from 5/3 of the share to 0, the rate from 1e-3 to a tenth of it."""
+    sh.FineTune(epochs=50, lr=0.5, batch_size=1000).scrub(model, replace(exact, retain=exact.forget))
+    theirs = copy.deepcopy(model)
+    optimizer = torch.optim.AdamW(theirs.parameters(), lr=1e-3)
+    scheduler = torch.optim.lr_scheduler.LinearLR(optimizer, start_factor=1.0, end_factor=0.1, total_iters=8)
+    start = alpha = 5 / 3 * 12 / 60
+    for epoch in range(8):
+        if epoch % 5 == 0:
+            unseen = cross_entropy(theirs, exact.calibration).detach()
+        optimizer.zero_grad()
+        gap = (unseen - cross_entropy(theirs, exact.forget)).relu()
+        (alpha * gap**2 + (1 - alpha) * cross_entropy(theirs, exact.retain)).backward()
+        optimizer.step()
+        scheduler.step()
+        alpha -= start / 8
+    before = weights(model)
+    sh.GradTau(epochs=8, batch_size=1000).scrub(model, exact)
+    same(model, theirs)
+    assert not torch.equal(weights(model)[0], before[0])
+
+
+def test_an_epoch_of_gradtau_is_a_pass_over_the_forget_data(model: nn.Module, exact: sh.Problem) -> None:
+    events: list[Mapping[str, Any]] = []
+    sh.GradTau(batch_size=12).scrub(model, exact, events.append)
+    assert len(events) == 3 * 48 / 12  # as many records to retain as in three passes over them
+    assert [event["epoch"] for event in events] == list(range(12))
 
 
 def test_lotus_learns_softened_outputs_on_the_forget_data_and_hard_ones_on_the_rest(
@@ -243,8 +285,31 @@ def test_lotus_learns_softened_outputs_on_the_forget_data_and_hard_ones_on_the_r
     targets[forgotten] = (noisy[forgotten] / temperature).softmax(1)
     targets[~forgotten, noisy[~forgotten].argmax(1)] = 1.0
     expected = stepped(model, lambda net: -(targets * net(inputs).log_softmax(1)).sum(1).mean())
-    sh.LoTUS(alpha=1.5, sample=1.0, **ONE_STEP).scrub(model, exact)
+    sh.LoTUS(alpha=1.5, sample=1.0, optimizer="sgd", **ONE_STEP).scrub(model, exact)
     same(model, expected)
+
+
+@pytest.mark.parametrize(
+    ("learned", "undershoot", "epochs"), [("calibration", 0.01, 0), ("calibration", 1.0, 4), ("forget", 0.01, 4)]
+)
+def test_lotus_ends_when_it_errs_more_than_on_unseen_records(
+    learned: str, undershoot: float, epochs: int, model: nn.Module, exact: sh.Problem
+) -> None:
+    sh.FineTune(epochs=50, lr=0.5, batch_size=1000).scrub(model, replace(exact, retain=getattr(exact, learned)))
+    behind = error_rate(model, exact.forget) - calibration_error_rate(model, exact)
+    assert (behind >= 0.01) == (learned == "calibration")
+    events: list[Mapping[str, Any]] = []
+    sh.LoTUS(epochs=4, batch_size=1000, undershoot=undershoot).scrub(model, exact, events.append)
+    assert len(events) == epochs
+
+
+def test_a_method_may_choose_its_optimizer(model: nn.Module, exact: sh.Problem) -> None:
+    """The first step of AdamW: as long as the rate along every weight, after the decay."""
+    problem, start = replace(exact, optimizer="adam"), weights(model)
+    slopes = torch.autograd.grad(cross_entropy(model, exact.retain), list(model.parameters()))
+    sh.GradTau(alpha=0.0, epochs=1, lr=0.01, batch_size=1000, weight_decay=0.5).scrub(model, problem)
+    expected = [w * (1 - 0.01 * 0.5) - 0.01 * g / (g.abs() + 1e-8) for w, g in zip(start, slopes, strict=True)]
+    torch.testing.assert_close(weights(model), expected)
 
 
 def test_lotus_draws_the_gumbel_softmax_of_pytorch() -> None:
@@ -258,27 +323,36 @@ def test_lotus_draws_the_gumbel_softmax_of_pytorch() -> None:
         torch.testing.assert_close(tempered(scores + noise, batch.labels, 2.5)[rows], drawn[rows])
 
 
-def test_regun_teaches_what_the_model_said_of_unseen_records_of_the_class(model: nn.Module, exact: sh.Problem) -> None:
-    unseen, unseen_labels = everything(exact.calibration)
+def test_regun_teaches_a_batch_one_distribution_of_unseen_records_of_its_classes(
+    model: nn.Module, exact: sh.Problem
+) -> None:
+    """q(B_f) is the mean of p(·|x̃) over as many unseen records of each class as the batch has, here of one each."""
+    assert exact.calibration is not None
+    first = [int((exact.calibration.labels == label).nonzero()[0]) for label in range(3)]
+    exact = replace(exact, calibration=Part(exact.calibration.records, exact.calibration.ids[first]))
+    unseen, _ = everything(exact.calibration)
     inputs, labels = everything(exact.forget)
     said = model(unseen).softmax(1).detach()
-    targets = torch.stack([said[unseen_labels == label].mean(0) for label in labels])
+    q = torch.stack([said[label] for label in labels]).mean(0)
 
     def loss(net: nn.Module) -> Tensor:
-        return cross_entropy(net, exact.retain) + 0.5 * kl(targets, net(inputs).softmax(1))
+        p: Tensor = net(inputs).softmax(1)
+        return 0.7 * cross_entropy(net, exact.retain) + 0.3 * (q * (q / p).log()).sum(1).mean()
 
+    assert len(set(labels.tolist())) == 3
     expected = stepped(model, loss)
-    sh.ReGUn(forget_weight=0.5, **ONE_STEP).scrub(model, exact)
+    sh.ReGUn(forget_weight=0.3, **ONE_STEP).scrub(model, exact)
     same(model, expected)
 
 
-def test_regun_takes_all_unseen_records_for_a_class_that_has_none(model: nn.Module, exact: sh.Problem) -> None:
-    assert exact.calibration is not None
-    some = Part(exact.calibration.records, exact.calibration.ids[exact.calibration.labels != 1])
-    said = model(everything(some)[0]).softmax(1).detach()
-    reference = sh.ReGUn()._reference(model, replace(exact, calibration=some))
-    torch.testing.assert_close(reference[1], said.mean(0))
-    torch.testing.assert_close(reference[2], said[some.labels == 2].mean(0))
+def test_regun_draws_unseen_records_of_the_same_classes_and_others_where_there_are_none() -> None:
+    labels, draw = torch.tensor([0] * 50 + [2] * 50), torch.Generator().manual_seed(0)
+    drawn = matched(torch.tensor([30, 20, 40]), labels, draw)
+    assert (labels[drawn[:30]] == 0).all()
+    assert (labels[drawn[50:]] == 2).all()
+    assert set(labels[drawn[30:50]].tolist()) == {0, 2}
+    assert len(drawn) == 90
+    assert len(set(drawn[:30].tolist())) > 15
 
 
 @pytest.mark.parametrize("name", [name for name, kind in METHODS.items() if "unseen" in kind.needs])

@@ -30,9 +30,9 @@ from ..tasks.diffusion.erasure import Concept, Erasure
 from ..tasks.diffusion.pictures import Pictures
 from ..tasks.diffusion.prompts import Prompt
 from ..tasks.diffusion.prompts import prompts as read_prompts
-from ..tasks.diffusion.task import SHARED, Diffusion
+from ..tasks.diffusion.task import DEFAULTS, SHARED, Diffusion
 from .entries import Entry, entries
-from .recipe import BaseRecipe, finished
+from .recipe import BaseRecipe, counted, finished
 
 _NAME = re.compile(r"[\w.-]*\w")  # it is the name of a folder
 _IMAGES = 1_000_000  # of a prompt, at most
@@ -93,7 +93,9 @@ class PipelineRecipe(BaseRecipe):
             if not isinstance(more, Mapping):
                 raise SettingError(f"the erasure of '{name}' must be a table: [{name}.erasure].")
             own, kind = Erasure.make({**self.erasure, **more}), method(name, Diffusion, "the model")
-            found += [Attempt(entry, own) for entry in entries(name, kind, settings, self.tried.get(name))]
+            found += [
+                Attempt(entry, own) for entry in entries(name, kind, settings, self.tried.get(name), DEFAULTS.get(kind))
+            ]
         return found
 
     @property
@@ -110,6 +112,10 @@ class PipelineRecipe(BaseRecipe):
     def runs(self) -> list[str]:
         made = [f"seed-{seed}/{entry.label}" for seed in self.seeds for entry in self.entries]
         return ["original", *(f"compared/{name}" for name in self.compare), *made]
+
+    def count(self) -> str:
+        made = counted(len(self.seeds) * len(self.entries), "run")
+        return f"{made} + {counted(1 + len(self.compare), 'pipeline')} to draw"
 
     def missing(self) -> Iterator[str]:
         judges = [self.judging.to_dict()[name] for name in ("classifier", "features", "real", "clip")]

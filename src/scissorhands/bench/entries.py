@@ -3,7 +3,7 @@
 import itertools
 import math
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 from ..errors import SettingError, did_you_mean
@@ -23,7 +23,6 @@ class Entry:
     method: Method
     tried: int | None = None
     variant: str = ""
-    sources: Mapping[str, str] = field(default_factory=dict)  # where the settings come from that the recipe names
 
 
 def entries(
@@ -31,13 +30,12 @@ def entries(
     kind: type[Method],
     settings: Mapping[str, Any],
     tried: int | None = None,
-    training: Mapping[str, Any] | None = None,
+    defaults: Mapping[str, Any] | None = None,
 ) -> Iterator[Entry]:
     """Return the method with its settings, once for every variant where there are some.
 
-    Settings that the recipe does not give are those of the `training`, if the method repeats it.
+    Settings that the recipe does not give are the `defaults`, such as those of the training for retraining.
     """
-    repeated = training or {}
     common = {key: value for key, value in settings.items() if not isinstance(value, dict)}
     variants = {key: value for key, value in settings.items() if isinstance(value, dict)}
     for variant, own in (variants or {"": {}}).items():
@@ -45,17 +43,11 @@ def entries(
             raise SettingError(f"'{name}' has no variant '{variant}'. {did_you_mean(variant, VARIANTS)}")
         if lists := [key for key, value in own.items() if isinstance(value, dict)]:
             raise SettingError(f"'{lists[0]}' of '{name}.{variant}' is a table, and settings are plain values.")
-        shared = " and ".join(variants) or "recipe"
-        sources = {
-            **dict.fromkeys(repeated, "training"),
-            **dict.fromkeys(common, shared),
-            **dict.fromkeys(own, variant),
-        }
         for swept in _swept({**common, **own}, ".".join(filter(None, (name, variant)))):
             chosen = [f"{key}={value}" for key, value in swept.items()]
             label = "-".join([name.replace(":", "."), *filter(None, [variant]), *chosen])
             label = label.replace("/", "_").replace("\0", "_")  # it is the name of a folder
-            yield Entry(label, name, kind.make({**repeated, **common, **own, **swept}), tried, variant, sources)
+            yield Entry(label, name, kind.make({**(defaults or {}), **common, **own, **swept}), tried, variant)
 
 
 def _swept(settings: Mapping[str, Any], name: str) -> Iterator[dict[str, Any]]:

@@ -15,19 +15,21 @@ from ..randomness import seeded
 from ..tasks.classification import models
 
 _STEPS = 4  # of training that are timed; the first is left out, since it is slow
+_FEW = 16  # records in such a step on a CPU, which may take seconds for each of a batch of 256
 
 
 def seconds_per_record(
     data: Data, model: str, arguments: Mapping[str, Any], training: Training, device: torch.device
 ) -> float:
-    """Time a few steps of training a new model."""
-    size = training.batch_size
+    """Time a few steps of training a new model, on a CPU with few records each."""
+    size = min(training.batch_size, _FEW) if device.type == "cpu" else training.batch_size
     images, labels = data.train.fetch(torch.arange(min(len(data.train), _STEPS * size)))
     few = Stored(images, labels, classes=data.train.classes)
     with seeded(0, "model"):
         built, _ = models.create(model, few, arguments)
     part, ticks = Part(few, torch.arange(len(few))), [time.perf_counter()]
     problem = Problem(replace(part, ids=part.ids[:0]), part, augment=data.augment)
-    replace(training, epochs=1).fit(built.to(device), problem, lambda _: ticks.append(time.perf_counter()))
+    short = replace(training, epochs=1, batch_size=size)
+    short.fit(built.to(device), problem, lambda _: ticks.append(time.perf_counter()))
     ticks = ticks[1:] if len(ticks) > 2 else ticks
     return (ticks[-1] - ticks[0]) / ((len(ticks) - 1) * min(size, len(few)))

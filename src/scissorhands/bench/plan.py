@@ -8,17 +8,18 @@ from typing import Any
 from ..runs.place import Place
 from .entries import Entry
 from .run import read
+from .sources import source
 
 
 @dataclass(frozen=True)
 class Plan:
     """The runs by their folders, the settings with their sources, the time, and what has to be fetched first.
 
-    `seconds` is None where something is missing, and for a pipeline. It counts training steps alone: one pass over the
-    training data for each epoch of a method.
+    `seconds` is None where something is missing, and for pipelines. It counts training steps alone.
     """
 
     title: str
+    count: str
     runs: list[str]
     settings: list[dict[str, Any]]
     seconds: float | None
@@ -30,12 +31,12 @@ def plan(path: Path, device: str = "auto", trusted: Collection[str] = ()) -> Pla
     recipe = read(path, trusted)
     missing = list(recipe.missing())
     seconds = None if missing else recipe.seconds(Place(Path(), device=device).torch_device())
-    return Plan(recipe.title, recipe.runs(), list(_settings(recipe.entries)), seconds, missing)
+    return Plan(recipe.title, recipe.count(), recipe.runs(), list(_settings(recipe.entries)), seconds, missing)
 
 
 def _settings(entries: list[Entry]) -> Iterator[dict[str, Any]]:
     """Yield one row per setting of each method: its value, and where that comes from."""
     for entry in entries:
         for name, value in entry.method.to_dict().items():
-            source = entry.sources.get(name, "default")
-            yield {"method": entry.label, "setting": name, "value": value, "source": source}
+            row = {"method": entry.label, "setting": name, "value": value}
+            yield {**row, "source": source(name, value, entry, entries)}

@@ -30,6 +30,16 @@ HOLDOUT = 0.1  # the share of the training data that is held out as unseen, unle
 _BYTES, _DEPTH = 4 << 20, 8  # more than any recipe has
 _whole = Rule("a whole number", lambda x: True)
 _records = Rule("a whole number, 0 or more", lambda x: x >= 0, most=32)
+# How many times an epoch of a method passes over the data to forget and over that to retain; if not here, (0, 1). What
+# trains nothing counts as one epoch.
+_PASSES: dict[str, tuple[float, float]] = {
+    **dict.fromkeys(("ascent", "expand"), (1, 0)),
+    **dict.fromkeys(("shrink", "regun"), (2, 0)),
+    **dict.fromkeys(("influence", "ssd", "salun", "randomlabel", "scrub", "munba"), (1, 1)),
+    **dict.fromkeys(("scissorhands", "neggradplus", "gradtau"), (0, 2)),
+    "sfron": (0, 1.2),
+    "lotus": (1, 0.3),
+}
 _tried = Rule("a table of whole numbers by method", lambda x: all(one >= 0 for one in x.values()))
 
 
@@ -66,6 +76,10 @@ class BaseRecipe(Settings, ABC):
     @abstractmethod
     def runs(self) -> list[str]:
         """List the folders of all runs but the trainings."""
+
+    @abstractmethod
+    def count(self) -> str:
+        """Say how many runs there are, and what else is made."""
 
     @abstractmethod
     def missing(self) -> Iterator[str]:
@@ -172,6 +186,10 @@ class Recipe(BaseRecipe):
         places = [there for seed in self.seeds for _, _, there in self.places(seed)]
         return [f"{there}/{name}" for there in places for name in names]
 
+    def count(self) -> str:
+        places = sum(1 for seed in self.seeds for _ in self.places(seed))
+        return f"{counted(len(self.seeds), 'training')} + {counted(places * len(self.entries), 'run')}"
+
     def missing(self) -> Iterator[str]:
         try:
             if not self.data.here():
@@ -185,17 +203,32 @@ class Recipe(BaseRecipe):
     def seconds(self, device: torch.device) -> float:
         """Estimate the time of all runs from a few timed steps of training."""
         data = self.data.load(cache=False)
-        trained = len(data.train) - round(self.holdout * len(data.train))
+        trained, everything = len(data.train) - round(self.holdout * len(data.train)), torch.arange(len(data.train))
+        chosen = len(Forget(self.forget).ids(data.train, everything, self.split_seed))
+        forgotten = trained * chosen / len(everything)
         cases = len(self.draws or [0]) * len(self.method_seeds or [0])
-        epochs = sum(int(entry.method.to_dict().get("epochs", 1)) for entry in self.entries)
-        passes = (self.training.epochs + cases * epochs) * len(self.seeds)
-        return passes * trained * seconds_per_record(data, self.model, self.model_set, self.training, device)
+        passed = float(trained * self.training.epochs)
+        for entry in self.entries:
+            forget, retain = _PASSES.get(entry.name, (0, 1))
+            epochs = int(entry.method.to_dict().get("epochs", 1))
+            passed += cases * epochs * (forget * forgotten + retain * (trained - forgotten))
+        pace = seconds_per_record(data, self.model, self.model_set, self.training, device)
+        return pace * passed * len(self.seeds)
 
     @classmethod
     def make(cls, values: Mapping[str, Any]) -> Self:
         """Make the recipe of these values; data may be given by its name alone."""
         data = values.get("data")
         return super().make({**values, "data": {"name": data}} if isinstance(data, str) else values)
+
+
+def counted(number: int, what: str) -> str:
+    """Return the number with its noun.
+
+    >>> counted(1, "run"), counted(12, "run")
+    ('1 run', '12 runs')
+    """
+    return f"{number} {what}" + "s" * (number != 1)
 
 
 def load(path: Path) -> dict[str, Any]:

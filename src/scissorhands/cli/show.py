@@ -174,9 +174,11 @@ def show_plan(planned: Plan, as_json: bool) -> None:
     show_rows(planned.settings, as_json)
     for name in planned.runs:
         out.print(plain(name))
-    out.print(f"{plain(planned.title)}: {len(planned.runs)} runs. Nothing was run or written.")
+    out.print(f"{plain(planned.title)}: {planned.count}. Nothing was run or written.")
     if planned.seconds is not None:
         out.print(f"All steps take about {_duration(planned.seconds)} on this machine; scoring comes on top.")
+    else:
+        out.print("How long it takes is unknown.")
     for one in planned.missing:
         out.print(f"missing: {plain(one)}")
 

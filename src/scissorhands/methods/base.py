@@ -28,6 +28,7 @@ from .modes import evaluating
 from .outputs import (
     calibration_error_rate,
     calibration_of,
+    class_counts,
     error_rate,
     kl_divergence,
     logits,
@@ -68,6 +69,7 @@ __all__ = [
     "bounded",
     "calibration_error_rate",
     "calibration_of",
+    "class_counts",
     "clip_",
     "count",
     "damage",

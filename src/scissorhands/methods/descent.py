@@ -25,7 +25,8 @@ _DEFAULTS: dict[str, Any] = {"momentum": 0.0, "weight_decay": 0.0, "schedule": "
 class Descent:
     """Walk epochs and steps, and take a step against each gradient.
 
-    `settings` has the learning rate `lr`, and may have `batch_size`, `momentum`, `weight_decay` and `schedule`.
+    `settings` has the learning rate `lr`, and may have `batch_size`, `momentum`, `weight_decay` and `schedule`; and
+    `optimizer`, which then takes the place of the problem's.
     `parameters` are those that change, by default all that may. With `train=False` the model is in evaluation mode.
     What a method stores in `memory` is saved in checkpoints.
     """
@@ -44,9 +45,9 @@ class Descent:
         self.model, self.problem, self.phase = model, problem, phase
         self.parameters = dict(parameters or trainable(model))
         self.epoch = 0
-        self._settings = {**_DEFAULTS, **settings.to_dict()}
+        self._settings = {**_DEFAULTS, "optimizer": problem.optimizer, **settings.to_dict()}
         chosen = {name: self._settings[name] for name in ("lr", "momentum", "weight_decay")}
-        self._optimizer = Optimizer(self.parameters.values(), **chosen, kind=problem.optimizer)
+        self._optimizer = Optimizer(self.parameters.values(), **chosen, kind=self._settings["optimizer"])
         self._loop = problem.progress.loop(phase, model, self._optimizer)
         self._log, self._mode = log, training if train else evaluating
         self._loop.random = self._loop.random or randomness.snapshot()
@@ -114,6 +115,7 @@ class Descent:
         """Walk the batches to retain that are left of this epoch, each with one to forget, or none when these end.
 
         With `repeat` the batches to forget start again when they end. With `every` only one in so many has one.
+        With the parts in the other order it walks the batches to forget, each with one to retain.
         """
         size, passes = int(self._settings["batch_size"]), count() if repeat else range(1)
         self._length = self.problem.steps(retain, size)
@@ -192,7 +194,10 @@ class Descent:
 
 
 class Optimizer:
-    """Stochastic gradient descent, which the paper uses for classifiers, or Adam, which it uses for diffusion."""
+    """Stochastic gradient descent, which the paper uses for classifiers, Adam, which it uses for diffusion, or AdamW.
+
+    Momentum is the first beta of Adam. With "adamw-0.99" the second one is 0.99, and else 0.999.
+    """
 
     def __init__(
         self, parameters: Iterable[Tensor], *, lr: float, momentum: float, weight_decay: float, kind: str = "sgd"
@@ -201,8 +206,8 @@ class Optimizer:
         make: Callable[..., torch.optim.Optimizer] = torch.optim.SGD
         more: dict[str, Any] = {"momentum": momentum}
         if kind != "sgd":
-            make = torch.optim.AdamW if kind == "adamw" else torch.optim.Adam
-            more = {"betas": (momentum, 0.99 if kind == "adamw" else 0.999)}
+            make = torch.optim.Adam if kind == "adam" else torch.optim.AdamW
+            more = {"betas": (momentum, 0.99 if kind == "adamw-0.99" else 0.999)}
         self._optimizer = make(self._weights, lr=lr, weight_decay=weight_decay, fused=True, **more)
 
     def step(self, gradient: list[Tensor], lr: float) -> None:
@@ -232,13 +237,17 @@ class Optimizer:
 def scheduled(lr: float, schedule: str, epoch: int, epochs: int) -> float:
     """Return the learning rate in an epoch.
 
-    `multistep` divides it by ten after half of the epochs, and again after three quarters.
+    `multistep` divides it by ten after half of the epochs, and again after three quarters. `linear` goes to a tenth.
 
     >>> [round(scheduled(0.1, "cosine", epoch, 4), 3) for epoch in range(4)]
     [0.1, 0.085, 0.05, 0.015]
     >>> [round(scheduled(0.1, "multistep", epoch, 4), 3) for epoch in range(4)]
     [0.1, 0.1, 0.01, 0.001]
+    >>> [round(scheduled(0.1, "linear", epoch, 3), 3) for epoch in range(3)]
+    [0.1, 0.07, 0.04]
     """
+    if schedule == "linear":
+        return lr * (1 - 0.9 * epoch / epochs)
     if schedule == "multistep":
         return lr * 0.1 ** ((epoch >= epochs // 2) + (epoch >= 3 * epochs // 4))
     return lr * (1 + math.cos(math.pi * epoch / epochs)) / 2 if schedule == "cosine" else lr

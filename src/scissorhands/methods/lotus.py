@@ -25,9 +25,11 @@ from .base import (
     ignore,
     logits,
     non_negative,
+    one_of,
     positive,
     positive_share,
     setting,
+    share,
     snapshot,
     teacher_logits,
 )
@@ -37,18 +39,24 @@ _TEMPERATURE = "temperature"  # where the memory of a loop keeps it
 
 @dataclass(frozen=True, kw_only=True)
 class LoTUS(Method):
-    """Learns from the original model, whose outputs on the forgotten data are softened until they are as for unseen."""
+    """Learns from the original model, whose outputs on the forgotten data are softened until they are as for unseen.
+
+    The defaults are those of its code, but for α, which is the paper's: the code has 1. The unseen accuracy is that on
+    unseen records of the forgotten classes; the code takes all, and 0 for a class that is forgotten whole.
+    """
 
     paper: ClassVar[str] = "Spartalis et al., CVPR 2025"
     needs: ClassVar[str] = "a classifier, a copy of the original model, and unseen records"
-    copies: ClassVar[int] = 4
+    copies: ClassVar[int] = 5
 
     alpha: float = setting(2.0, positive, "how fast the temperature grows with the gap between the two accuracies")
     sample: float = setting(0.3, positive_share, "share of the retained data that is used")
     epochs: int = setting(10, count, "passes over the forget data and the sample")
-    lr: float = setting(0.01, positive, "learning rate")
+    undershoot: float = setting(0.01, share, "it ends once the forget accuracy is so far below that on unseen records")
+    optimizer: str = setting("adamw", one_of("adamw", "adam", "sgd"), "what takes the steps")
+    lr: float = setting(1e-4, positive, "learning rate")
     batch_size: int = setting(128, at_least_one, "records in a step")
-    momentum: float = setting(0.9, below_one, "momentum of the gradient")
+    momentum: float = setting(0.9, below_one, "momentum of the gradient; the first beta of Adam")
     weight_decay: float = setting(5e-4, non_negative, "pull of every weight towards zero")
 
     def scrub(self, model: nn.Module, problem: Problem, log: Log = ignore) -> None:
@@ -58,6 +66,8 @@ class LoTUS(Method):
         for _ in descent.epochs(self.epochs):
             if descent.at_epoch_start:
                 gap = unseen_error - error_rate(model, problem.forget)
+                if gap <= -self.undershoot:
+                    break
                 descent.memory[_TEMPERATURE] = torch.tensor(math.exp(self.alpha * gap))
             for batch in descent.batches(mixed):
                 teacher = teacher_logits(model, original, batch)

@@ -31,7 +31,10 @@ _FAILED = (1.0, 0.1)  # the weights if the two cannot agree, as in the published
 
 @dataclass(frozen=True, kw_only=True)
 class MUNBa(Method):
-    """Lets a gradient that retains and one that relabels the forgotten data at random agree on the step to take."""
+    """Lets a gradient that retains and one that relabels the forgotten data at random agree on the step to take.
+
+    The defaults, and the weights where the two cannot agree, are those of its code.
+    """
 
     paper: ClassVar[str] = "Wu & Harandi, ICCV 2025"
     copies: ClassVar[int] = 5
@@ -50,7 +53,7 @@ class MUNBa(Method):
             for keep, drop in descent.pairs(problem.retain, wrong, repeat=False):
                 gradient = descent.gradient(keep)
                 if drop is not None:
-                    forget = descent.gradient(drop, frozen_norm_statistics=True)
+                    forget = descent.gradient(drop)
                     retain_weight, forget_weight = bargain(gradient, forget)
                     torch._foreach_mul_(gradient, retain_weight)
                     subtract_(gradient, -forget_weight, forget)

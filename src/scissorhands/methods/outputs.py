@@ -60,6 +60,15 @@ def calibration_of(problem: Problem) -> Part:
     return problem.calibration
 
 
+def class_counts(batch: Batch, classes: int) -> Tensor:
+    """Count the records of each class in a batch, over all processes.
+
+    >>> class_counts(Batch.of(torch.zeros(3, 1), torch.tensor([2, 0, 2])), classes=4)
+    tensor([1, 0, 2, 0])
+    """
+    return all_reduce_sum_(torch.bincount(batch.labels[: batch.count], minlength=classes))
+
+
 def kl_divergence(student: Tensor, teacher: Tensor, temperature: float = 1.0) -> Tensor:
     """Compute the mean KL divergence of the student's softened outputs from the teacher's, times temperature squared.
 

@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 from typing import ClassVar
 
+import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
@@ -15,58 +16,68 @@ from .base import (
     at_least_one,
     below_one,
     calibration_of,
+    class_counts,
     count,
+    generator,
     ignore,
     logits,
     logits_of,
     non_negative,
     positive,
     setting,
+    share,
     subtract_,
 )
 
 
 @dataclass(frozen=True, kw_only=True)
 class ReGUn(Method):
-    """Teaches the forgotten data what the original model says of unseen records of its class, and keeps the rest.
+    """Teaches a batch to forget what the original model says on average of unseen records of the same classes.
 
-    The paper draws as many unseen records of each class as a batch has, and averages over the batch; here the average
-    is that of each class, over all its unseen records, which is the same for a batch of one class.
+    As in the paper, one target is shared by the whole batch. The defaults are those of a public copy of its code, where
+    an epoch is a pass over the forget data, too. That code walks the retained data on from one epoch to the next; here
+    each epoch shuffles it anew.
     """
 
     paper: ClassVar[str] = "Mirlach et al., 2026"
     needs: ClassVar[str] = "a classifier, and unseen records"
     copies: ClassVar[int] = 4
 
-    forget_weight: float = setting(1.0, non_negative, "weight of the forget loss; the retain loss has a weight of 1")
-    epochs: int = setting(10, count, "passes over the retained data")
+    forget_weight: float = setting(0.5, share, "weight of the forget loss; the retain loss has what is left to 1")
+    epochs: int = setting(10, count, "passes over the forget data")
     lr: float = setting(0.01, positive, "learning rate")
     batch_size: int = setting(256, at_least_one, "records of each kind in a step")
     momentum: float = setting(0.9, below_one, "momentum of the gradient")
-    weight_decay: float = setting(5e-4, non_negative, "pull of every weight towards zero")
+    weight_decay: float = setting(0.0, non_negative, "pull of every weight towards zero")
 
     def scrub(self, model: nn.Module, problem: Problem, log: Log = ignore) -> None:
-        reference = self._reference(model, problem)
-
-        def distance(model: nn.Module, batch: Batch) -> Tensor:
-            said = logits(model, batch).log_softmax(1)
-            return F.kl_div(said, reference[batch.labels].to(said), reduction="batchmean")
-
+        unseen = calibration_of(problem)
+        said = logits_of(model, unseen).softmax(1)
         descent = Descent(model, problem, self, "regun", log)
         for _ in descent.epochs(self.epochs):
-            for keep, drop in descent.pairs(problem.retain, problem.forget):
+            for drop, keep in descent.pairs(problem.forget, problem.retain):
+                draw = generator(problem.seed, "reference", descent.global_step)
+                target = said[matched(class_counts(drop, said.shape[1]), unseen.labels, draw)].mean(0)
+
+                def distance(model: nn.Module, batch: Batch, target: Tensor = target) -> Tensor:
+                    found = logits(model, batch).log_softmax(1)
+                    return F.kl_div(found, target.to(found).expand_as(found), reduction="batchmean")
+
                 gradient = descent.gradient(keep)
-                subtract_(gradient, -self.forget_weight, descent.gradient(drop, distance, frozen_norm_statistics=True))
+                torch._foreach_mul_(gradient, 1 - self.forget_weight)
+                subtract_(gradient, -self.forget_weight, descent.gradient(drop, distance))
                 descent.step(gradient)
 
-    def _reference(self, model: nn.Module, problem: Problem) -> Tensor:
-        """Compute, for each class, what the model says of its unseen records on average.
 
-        For a class without any, it is the average over all unseen records.
-        """
-        unseen = calibration_of(problem)
-        said, labels = logits_of(model, unseen).softmax(1), unseen.labels
-        reference = said.mean(0).repeat(said.shape[1], 1)
-        for label in labels.unique():
-            reference[label] = said[labels == label].mean(0)
-        return reference
+def matched(counts: Tensor, labels: Tensor, draw: torch.Generator) -> Tensor:
+    """Draw as many records of each class as it counts, with replacement; any records for a class that has none.
+
+    >>> matched(torch.tensor([2, 0, 1]), torch.tensor([2, 1, 0]), torch.Generator())
+    tensor([2, 2, 0])
+    """
+    found = []
+    for label in counts.nonzero().flatten():
+        pool = (labels == label).nonzero().flatten()
+        pool = pool if len(pool) else torch.arange(len(labels))
+        found.append(pool[torch.randint(len(pool), (int(counts[label]),), generator=draw)])
+    return torch.cat(found)

@@ -1,6 +1,6 @@
 """Selective synaptic dampening (SSD)."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import ClassVar
 
 import torch
@@ -23,9 +23,11 @@ from .base import (
 
 @dataclass(frozen=True, kw_only=True)
 class SSD(Method):
-    """Shrinks the weights that matter far more to the forgotten data than to the retained; trains nothing.
+    """Shrinks the weights that matter far more to the forgotten data than to all training data; trains nothing.
 
-    The paper compares with all training data, of which the forgotten are a part: of 10 %, none matters 10 times more.
+    The defaults are the paper's, for a class or 100 records of 50,000. The forgotten records are part of all training
+    data: where they are a tenth of it, hardly any weight can matter 10 times as much, so lower `threshold`. The Fisher
+    information is that of single records, of a sample; its code squares the gradients of whole batches, of all records.
     """
 
     paper: ClassVar[str] = "Foster et al., AAAI 2024"
@@ -34,12 +36,15 @@ class SSD(Method):
 
     threshold: float = setting(10.0, non_negative, "a weight shrinks if it matters so many times more, the paper's α")
     dampening: float = setting(1.0, non_negative, "what a weight is multiplied with, times the ratio, the paper's λ")
-    samples: int = setting(1000, at_least_one, "records of each kind that the Fisher information is taken from")
+    samples: int = setting(
+        1000, at_least_one, "records to forget, and of all, that the Fisher information is taken from"
+    )
 
     def scrub(self, model: nn.Module, problem: Problem, log: Log = ignore) -> None:
-        forget, retain = (self._fisher(model, problem, part) for part in (problem.forget, problem.retain))
+        everything = replace(problem.forget, ids=torch.cat([problem.forget.ids, problem.retain.ids]).sort().values)
+        forget, overall = (self._fisher(model, problem, part) for part in (problem.forget, everything))
         for name, weight in weights(model).items():
-            weight.mul_(dampened(forget[name], retain[name], self.threshold, self.dampening))
+            weight.mul_(dampened(forget[name], overall[name], self.threshold, self.dampening))
 
     def _fisher(self, model: nn.Module, problem: Problem, part: Part) -> dict[str, Tensor]:
         """Estimate the diagonal of the Fisher information from a random sample."""
@@ -47,10 +52,10 @@ class SSD(Method):
         return SALIENCY["fisher"](model, problem, trainable(model), sample, 1)
 
 
-def dampened(forget: Tensor, retain: Tensor, threshold: float, dampening: float) -> Tensor:
+def dampened(forget: Tensor, overall: Tensor, threshold: float, dampening: float) -> Tensor:
     """Compute what each weight is multiplied with.
 
     >>> dampened(torch.tensor([1.0, 4.0, 20.0]), torch.ones(3), threshold=2.0, dampening=1.0)
     tensor([1.0000, 0.2500, 0.0500])
     """
-    return torch.where(forget > threshold * retain, (dampening * retain / forget).clamp(max=1), 1.0)
+    return torch.where(forget > threshold * overall, (dampening * overall / forget).clamp(max=1), 1.0)

@@ -116,7 +116,7 @@ def _fit(
     average = [weight.detach().clone() for weight in weights]
     everything = Part(records, torch.arange(len(records)))
     nothing = Part(records, everything.ids[:0])
-    problem = Problem(nothing, everything, loss=loss, seed=seed, optimizer="adamw")
+    problem = Problem(nothing, everything, loss=loss, seed=seed, optimizer="adamw-0.99")
     settings = Training(lr=plan.lr, batch_size=plan.batch_size, weight_decay=1e-4)
     steps = epochs * problem.steps(everything, plan.batch_size)
     descent = Descent(networks, problem, settings, phase, log)

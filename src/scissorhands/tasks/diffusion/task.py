@@ -12,7 +12,7 @@ from ...data.records import Part, Stored
 from ...distributed import shard
 from ...errors import RunError
 from ...evaluation.evaluate import Scores
-from ...methods import METHODS, Method
+from ...methods import METHODS, Method, Scissorhands
 from ...methods.damage import damage
 from ...metrics import Evidence
 from ..task import PreparedProblem, Read, RelativePath, SourceRun, Task, each_time
@@ -24,6 +24,7 @@ from .published import PublishedScissorhands
 from .salun import SalUnDiffusion
 
 SHARED = ("scissorhands", "finetune", "ascent", "salun", "randomlabel", "retrain")  # those that need no classifier
+DEFAULTS: dict[type[Method], dict[str, Any]] = {Scissorhands: {"reading": "bounded"}}  # no concept has unseen images
 _OWN: dict[str, type[Method]] = {
     "scissorhands-diffusion": PublishedScissorhands,
     "salun-diffusion": SalUnDiffusion,
@@ -60,6 +61,9 @@ class Diffusion(Task[Concept, PreparedProblem]):
         cls, source: str, run: SourceRun | None, factory: str | None, device: torch.device, read: Read = each_time
     ) -> "Diffusion":
         return cls(source, pipelines.load(Path(source), device), run, read)
+
+    def defaults(self, method: type[Method]) -> dict[str, Any]:
+        return DEFAULTS.get(method, {})
 
     def pose(
         self, request: Concept, seed: int, device: torch.device, relative: RelativePath, log: Log = ignore
