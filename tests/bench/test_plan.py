@@ -7,6 +7,7 @@ import pytest
 
 from helpers.commands import cli
 from scissorhands.bench.plan import plan
+from scissorhands.bench.recipe import Recipe
 from scissorhands.data.sources import Source
 
 RECIPES = Path(__file__).parents[2] / "recipes"
@@ -67,12 +68,12 @@ def sources(name: str) -> dict[tuple[str, str], str]:
 
 @pytest.mark.parametrize("path", sorted(RECIPES.glob("*.toml")), ids=lambda path: path.stem)
 def test_every_setting_has_a_source(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("scissorhands.bench.plan._seconds", lambda *_: None)
+    monkeypatch.setattr(Recipe, "seconds", lambda *_: None)
     assert set(sources(path.stem).values()) <= {"paper", "script", "ours"}
 
 
 def test_the_sources_of_the_first_table(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("scissorhands.bench.plan._seconds", lambda *_: None)
+    monkeypatch.setattr(Recipe, "seconds", lambda *_: None)
     found = sources("cifar10-random-10")
     stated = {"batch_size", "epochs"}
     by_paper = {

@@ -57,6 +57,7 @@ OTHER: Settings = {
     "dampening": 0.3,
     "power": 2.0,
     "clip": 0.01,
+    "forget_weight": 0.2,
     "optimizer": "sgd",
     "undershoot": 0.0,
 }

@@ -169,7 +169,15 @@ def test_a_guarded_step_does_not_lower_the_forget_loss(build: Build, problem: sh
         whole = Batch.of(*problem.forget.records.fetch(problem.forget.ids))
         before = measured()
         method = sh.Scissorhands(
-            trim=0.0, epochs=1, lr=1e-4, momentum=0.0, weight_decay=0.0, balance=0.0, project=project, batch_size=64
+            reading="paper",
+            trim=0.0,
+            epochs=1,
+            lr=1e-4,
+            momentum=0.0,
+            weight_decay=0.0,
+            balance=0.0,
+            project=project,
+            batch_size=64,
         )
         method.scrub(model, replace(problem, loss=loss))
         return measured() - before

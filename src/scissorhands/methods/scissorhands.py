@@ -114,7 +114,7 @@ class Scissorhands(Method):
     init: str = setting("uniform", one_of(*INITS), "how weights are re-initialized")
     parameters: str = setting("*", patterns, "which parameters may be trimmed; as published, also which are guarded")
     balance: float = setting(0.05, non_negative, "weight of the forget loss in the repair, the paper's λ")
-    project: bool = setting(True, switch, "take out of each gradient what would undo forgetting")
+    project: bool = setting(True, switch, "take out of each gradient what would lower the forget loss")
     every: int = setting(1, at_least_one, "take it out of every n-th gradient of an epoch only")
     epochs: int = setting(
         10,
