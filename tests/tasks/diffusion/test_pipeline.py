@@ -393,7 +393,7 @@ def test_a_maker_of_the_wrong_kind_is_refused(values: dict[str, Any], shown: Pat
 @pytest.mark.parametrize("images", [[], 3, None])
 def test_a_list_of_drawn_images_of_the_wrong_kind_is_refused(images: Any, own: Path, tmp_path: Path) -> None:
     (tmp_path / drawing.DRAWN).write_text(json.dumps({"images": images}))
-    with pytest.raises(ReadError, match="its 'images' cannot be "):
+    with pytest.raises(ReadError, match="cannot be read: 'images' is "):
         drawing.sample(pipelines.load(own, CPU), {}, drawing.Drawing(), tmp_path)
 
 
