@@ -1,5 +1,6 @@
 """Small things that many tests share: one MLP, one convolutional net with batch norm, a few records."""
 
+import gc
 import os
 from collections.abc import Callable, Iterator
 
@@ -46,6 +47,12 @@ def pytest_configure(config: pytest.Config) -> None:
     """Ignore the warnings of damage: most tests damage small networks on purpose; those of the warnings expect them."""
     for name in ("DamageWarning", "GuessWarning"):  # here, so that no plugin imports the package before coverage begins
         config.addinivalue_line("filterwarnings", f"ignore::scissorhands.methods.damage.{name}")
+
+
+def pytest_collection_finish() -> None:
+    """Keep the garbage collector from looking at all that is imported, again and again."""
+    gc.collect()
+    gc.freeze()
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

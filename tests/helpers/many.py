@@ -158,6 +158,7 @@ def problem(forget: int, retain: int, augment: str = "none") -> sh.Problem:
 PROBLEMS: dict[str, Callable[[], sh.Problem]] = {
     "plain": lambda: replace(problem(6, 22), warn_on_damage=True),
     "augmented": lambda: problem(6, 22, "crop,flip"),
+    "few": lambda: problem(3, 6),
     "one to forget": lambda: problem(1, 3),
     "one to retain": lambda: problem(3, 1),
 }
@@ -205,10 +206,11 @@ def _cases() -> dict[str, Case]:
         "without projection": {"project": False, "epochs": 1},
         "that trims a pattern": {"parameters": "5.*, 1.weight", "trim": 0.2, **once},
         "on a share of the forget data": {"sample": 0.5, **once},
-        "in batches of one": {"batch_size": 1, "epochs": 1, "reading": "paper"},
     }
     for label, settings in variants.items():
         found[f"scissorhands {label}"] = Case("convnet", _quick("scissorhands", **settings))
+    single: dict[str, Any] = {"batch_size": 1, "epochs": 1, "reading": "paper"}
+    found["scissorhands in batches of one"] = Case("convnet", _quick("scissorhands", **single), "few")
     found["influence by woodfisher"] = Case("convnet", _quick("influence", curvature="woodfisher"))
     found["salun one after the other"] = Case("convnet", _quick("salun", order="sequential"))
     large: dict[str, Any] = {"epochs": 1, "batch_size": 14}

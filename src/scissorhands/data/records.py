@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import torch
 from torch import Tensor
-from torch.utils.data import Dataset, IterableDataset, default_collate
+from torch.utils.data import Dataset, IterableDataset, TensorDataset, default_collate
 
 from ..distributed import Batch, fetch_share
 from ..errors import DataError, did_you_mean, listed
@@ -131,6 +131,8 @@ class Foreign(Records):
         return label.to(torch.int64)
 
     def fetch(self, ids: Tensor) -> Fetched:
+        if type(self.dataset) is TensorDataset:
+            return self.dataset.tensors[0][ids].contiguous(), self.labels[ids]
         inputs = [self.dataset[int(i)][0] for i in ids]
         try:
             batch = default_collate(inputs)

@@ -4,6 +4,7 @@ The processes in their order hold a weight's rows in their order.
 """
 
 import copy
+import gc
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from weakref import WeakKeyDictionary, ref
@@ -97,6 +98,7 @@ def shard(model: nn.Module, device: torch.device) -> nn.Module:
         return model.to(device)
     if model in _META_COPIES:
         return model
+    gc.collect()  # a sharded model that is done with is a cycle: it holds its memory, and `gradients` looks at it
     shape = _meta_copy(model)
     empty = any(p.is_meta for p in model.parameters())
     if not empty:

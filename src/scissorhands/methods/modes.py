@@ -13,12 +13,14 @@ from ..distributed import Batch
 @contextmanager
 def _mode(model: nn.Module, training: bool) -> Iterator[None]:
     modes = {module: module.training for module in model.modules()}
-    model.train(training)
+    if not all(mode is training for mode in modes.values()):
+        model.train(training)
     try:
         yield
     finally:
         for module, mode in modes.items():
-            module.training = mode
+            if module.training is not mode:  # to set an attribute of a module takes far longer than to read it
+                module.training = mode
 
 
 def evaluating(model: nn.Module) -> AbstractContextManager[None]:
