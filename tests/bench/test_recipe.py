@@ -214,7 +214,6 @@ def test_a_method_may_have_variants_by_source(tmp_path: Path) -> None:
         ("finetune-script-lr=0.02", "script", 0.02),
     ]
     assert {one.method.to_dict()["epochs"] for one in found} == {1}
-    assert found[0].sources == {"epochs": "paper and script", "lr": "paper"}
 
 
 @pytest.mark.parametrize(
