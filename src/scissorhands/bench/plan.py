@@ -109,7 +109,7 @@ def _seconds(recipe: Recipe, device: torch.device) -> float:
     everything = torch.arange(len(data.train))
     forgotten = trained * len(Forget(recipe.forget).ids(data.train, everything, recipe.split_seed)) / len(everything)
     cases = len(recipe.draws or [0]) * len(recipe.method_seeds or [0])
-    passed = trained * recipe.training.epochs
+    passed = float(trained * recipe.training.epochs)
     for entry in recipe.entries:
         forget, retain = _PASSES.get(entry.name, (0, 1))
         epochs = int(entry.method.to_dict().get("epochs", 1))
