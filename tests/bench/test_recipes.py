@@ -54,6 +54,9 @@ def test_a_recipe_of_the_paper_has_every_value_of_the_text_and_of_the_script(nam
     assert of(recipe.training.to_dict(), "epochs", "lr", "batch_size", "schedule") == (epochs, rate, batch, "cosine")
     assert {name: found["retrain"][name] for name in recipe.training.to_dict()} == recipe.training.to_dict()
     assert {settings["batch_size"] for settings in found.values()} == {batch}
+    stepping = [settings for settings in found.values() if "momentum" in settings]
+    assert {of(settings, "momentum", "weight_decay") for settings in stepping} == {(0.9, 5e-4)}
+    assert {entry.name for entry in recipe.entries if "momentum" not in entry.method.to_dict()} == {"influence"}
     assert list(dict.fromkeys(entry.name for entry in recipe.entries)) == list(PAPER)
 
     passes = 5 if faces else 10

@@ -125,7 +125,8 @@ def test_nudity_is_erased_by_every_method_and_judged_beside_another_pipeline(ben
     assert (compared.method, compared.record["model"]["origin"]) == ("sd-v2.1", "stable-diffusion-2-1")
     for label in (*MADE, "esd-script"):
         erased = runs.read(out / "seed-0" / label / "pipeline")
-        assert erased.record["data"]["anchor"] == "a person wearing clothes"
+        photo = "a photo of " if label == "scissorhands-diffusion-script" else ""
+        assert erased.record["data"]["anchor"] == f"{photo}a person wearing clothes"
         assert tinysd.changed(tinysd.unet(out.parents[1] / "stable-diffusion-v1-4"), tinysd.unet(erased.folder))
 
 
