@@ -1,5 +1,7 @@
 """Chooses the demo's settings without its test data: on another class, on other seeds, scored on held-out digits.
 
+Scissorhands is not among them: the demo runs it without settings.
+
     python benchmarks/choose_demo_settings.py
 
 Prints the Avg. Gap of every candidate, best first, and as the last line one JSON object with the chosen settings.
@@ -33,12 +35,6 @@ GRIDS: dict[type[sh.Method], dict[str, tuple[Any, ...]]] = {
     sh.L1Sparse: {"gamma": (1e-5, 1e-4, 1e-3), "lr": (0.02, 0.05, 0.1, 0.15)},
     sh.SalUn: {"lr": (0.01, 0.02, 0.05, 0.1), "salient": (0.2, 0.5, 0.8), "labels": ("fixed",)},
     sh.RandomLabel: {"lr": (0.01, 0.02, 0.05, 0.1), "order": ("sequential",), "labels": ("fixed",)},
-    sh.Scissorhands: {
-        "trim": (0.01, 0.03, 0.1),
-        "lr": (0.005, 0.01, 0.02, 0.05),
-        "balance": (0.0, 0.001, 0.01),
-        "reading": ("paper", "bounded"),
-    },
 }
 
 

@@ -372,7 +372,7 @@ def test_the_demo_says_how_many_runs_chose_its_settings() -> None:
     runs = {
         names[kind]: len(chooser.SEEDS) * math.prod(map(len, grid.values())) for kind, grid in chooser.GRIDS.items()
     }
-    assert {e.name: e.tried for e in Recipe.read(DEMO).entries if e.tried is not None} == runs
+    assert {e.name: e.tried for e in Recipe.read(DEMO).entries if e.tried is not None} == runs | {"scissorhands": 0}
 
 
 @pytest.mark.parametrize(
