@@ -119,10 +119,12 @@ def weights(size: int) -> Stages:
     model = nn.Sequential(nn.Linear(INPUTS, WIDTH), *layers, nn.Linear(WIDTH, CLASSES))
     data, found = MadeUp(96, 0), Stages()
     case = sh.Problem(Part(data, torch.arange(16)), Part(data, torch.arange(16, 96)))
-    trim = sh.Scissorhands(epochs=0, batch_size=16)
+    trim = sh.Scissorhands(reading="paper", epochs=0, batch_size=16)
     times = took(found, "trimming", lambda: [seconds(trim.scrub, model, case) for _ in range(3)])
     found["trimming"].seconds = median(times)
-    guarded = partial(sh.Scissorhands(trim=0.0, sample=1e-9, epochs=1, batch_size=16).scrub, model, case)
+    guarded = partial(
+        sh.Scissorhands(reading="paper", trim=0.0, sample=1e-9, epochs=1, batch_size=16).scrub, model, case
+    )
     times = took(found, "a guarded step", lambda: step_times(guarded, "repair"))
     found["a guarded step"].seconds = median(times)
     return found
@@ -133,7 +135,7 @@ def records(size: int) -> Stages:
     train, test, model, found = MadeUp(size, 0), MadeUp(size // 5, 1), taught(), Stages()
     split = took(found, "dividing the data", lambda: sh.split(train, sh.Forget("random:10%"), test=test))
     took(found, "one pass of training", lambda: TRAINING.fit(network(), split.problem()))
-    trim = sh.Scissorhands(epochs=0, sample=min(1.0, SAMPLE / len(split.forget)))
+    trim = sh.Scissorhands(reading="paper", epochs=0, sample=min(1.0, SAMPLE / len(split.forget)))
     took(found, f"trimming on {SAMPLE} records", lambda: trim.scrub(model, split.problem()))
     said = took(found, "the outputs", lambda: outputs(model, split.parts()))
     took(found, "the scores", lambda: examine(Context(model, split), said))
@@ -144,8 +146,12 @@ def forgotten(size: int, everything: int) -> Stages:
     """All that is done with so many records to forget."""
     split = sh.split(MadeUp(everything, 0), sh.Forget(f"random:{size}"), test=MadeUp(everything // 5, 1))
     case, model, found = split.problem(), taught(), Stages()
-    took(found, "trimming on all of them", lambda: sh.Scissorhands(epochs=0).scrub(model, case))
-    took(found, "one pass of repair", lambda: sh.Scissorhands(trim=0.0, sample=1e-9, epochs=1).scrub(model, case))
+    took(found, "trimming on all of them", lambda: sh.Scissorhands(reading="paper", epochs=0).scrub(model, case))
+    took(
+        found,
+        "one pass of repair",
+        lambda: sh.Scissorhands(reading="paper", trim=0.0, sample=1e-9, epochs=1).scrub(model, case),
+    )
     said = outputs(model, split.parts())
     took(found, "the scores", lambda: examine(Context(model, split), said))
     return found

@@ -62,8 +62,14 @@ def work(name: str, small: bool) -> dict[str, float]:
     case = problem(unet, small)
     pieces = {
         "plain": (lambda log: Training(schedule="constant", **SETTINGS).fit(unet, case, log, phase="plain"), "plain"),
-        "trim": (lambda log: sh.Scissorhands(trim=0.005, epochs=0, batch_size=1).scrub(unet, case, log), "trim"),
-        "guarded": (lambda log: sh.Scissorhands(trim=0.0, sample=1e-9, **SETTINGS).scrub(unet, case, log), "repair"),
+        "trim": (
+            lambda log: sh.Scissorhands(reading="paper", trim=0.005, epochs=0, batch_size=1).scrub(unet, case, log),
+            "trim",
+        ),
+        "guarded": (
+            lambda log: sh.Scissorhands(reading="paper", trim=0.0, sample=1e-9, **SETTINGS).scrub(unet, case, log),
+            "repair",
+        ),
     }
     return {"weights": sum(p.numel() for p in unet.parameters()), **timed(*pieces[name])}
 

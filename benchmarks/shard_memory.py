@@ -110,9 +110,11 @@ def worker(folder: Path, out: Path) -> None:
         with measured(CPU) as costs["load"]:
             model, blueprint = models.load(folder, factory=FACTORY)
         with measured(CPU) as costs["trim"]:
-            sh.Scissorhands(epochs=0, batch_size=BATCH).scrub(model, problem(Progress()))
+            sh.Scissorhands(reading="paper", epochs=0, batch_size=BATCH).scrub(model, problem(Progress()))
         with measured(CPU) as costs["repair"]:
-            sh.Scissorhands(trim=0.0, sample=1e-9, epochs=1, batch_size=BATCH).scrub(model, problem(watch))
+            sh.Scissorhands(reading="paper", trim=0.0, sample=1e-9, epochs=1, batch_size=BATCH).scrub(
+                model, problem(watch)
+            )
         with measured(CPU) as costs["save"]:
             models.save(model, blueprint, out / "model")
         extra = {name: cost.memory_mib - before for name, cost in costs.items()}

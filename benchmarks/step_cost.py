@@ -45,7 +45,7 @@ def measured(width: int, rounds: int, steps: int) -> dict[str, float]:
         return step_times(work, "plain")
 
     def guarded(log: Log) -> None:
-        sh.Scissorhands(trim=0.0, sample=1e-9, batch_size=256, **SETTINGS).scrub(model, case, log)
+        sh.Scissorhands(reading="paper", trim=0.0, sample=1e-9, batch_size=256, **SETTINGS).scrub(model, case, log)
 
     times: dict[str, list[float]] = {"retain": [], "forget": [], "guarded": []}
     for _ in range(rounds):

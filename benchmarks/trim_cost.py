@@ -22,7 +22,7 @@ def main() -> None:
     for width in widths:
         case = problem(retain=256, forget=4 * 256)
         model = resnet18(10, 3, width)
-        method = sh.Scissorhands(epochs=0)
+        method = sh.Scissorhands(reading="paper", epochs=0)
         times: dict[str, list[float]] = {"plain": [], "trim": []}
         for _ in range(4):
             times["plain"].append(seconds(plain, model, case))

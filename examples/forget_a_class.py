@@ -28,7 +28,7 @@ def main() -> None:
     sh.Retrain(epochs=30, lr=0.05, batch_size=64).scrub(retrained, split.problem())
 
     before = sh.evaluate(model, split, against=retrained)
-    sh.Scissorhands(trim=0.03, balance=0.0, lr=0.02, batch_size=64).scrub(model, split.problem())
+    sh.Scissorhands().scrub(model, split.problem())
     after = sh.evaluate(model, split, against=retrained)
 
     for name, scores in (("before", before), ("after", after)):
