@@ -41,8 +41,9 @@ _TEMPERATURE = "temperature"  # where the memory of a loop keeps it
 class LoTUS(Method):
     """Learns from the original model, whose outputs on the forgotten data are softened until they are as for unseen.
 
-    The defaults are those of its code, but for α, which is the paper's: the code has 1. The unseen accuracy is that on
-    unseen records of the forgotten classes; the code takes all, and 0 for a class that is forgotten whole.
+    The defaults are those of its code, but for α, which is 1 there, and for the epochs, of which it has no default. The
+    unseen accuracy is that on unseen records of the forgotten classes; the code takes all, and 0 for a class that is
+    forgotten whole.
     """
 
     paper: ClassVar[str] = "Spartalis et al., CVPR 2025"
