@@ -225,7 +225,7 @@ def _trims() -> dict[str, Case]:
     """Cases that only trim, which many processes do to the bit as one does."""
 
     def case(model: str, **settings: Any) -> Case:
-        return Case(model, sh.Scissorhands(epochs=0, batch_size=5, **{"trim": 0.1, **settings}))
+        return Case(model, sh.Scissorhands(reading="paper", epochs=0, batch_size=5, **{"trim": 0.1, **settings}))
 
     found: dict[str, Case] = {}
     for saliency, init in zip(cycle(SALIENCY), INITS, strict=False):

@@ -82,7 +82,7 @@ def test_a_record_without_what_its_readers_rely_on_is_refused_by_name(missing: s
 
 def test_what_was_measured_before_is_a_number(tmp_path: Path) -> None:
     write(tmp_path / "out", record={**RECORD, "test_accuracy_before": "high"})
-    with pytest.raises(RunError, match=r"run\.toml cannot be read as a run: 'test_accuracy_before' is 'high'"):
+    with pytest.raises(RunError, match=r"run\.toml cannot be read: 'test_accuracy_before' is 'high'"):
         runs.read(tmp_path / "out")
 
 
