@@ -287,3 +287,14 @@ def test_parts_are_the_same_if_they_are_the_same_records_in_the_same_order() -> 
     assert same(Part(records, torch.tensor([0, 1])), Part(records, torch.tensor([0, 1])))
     assert not same(Part(records, torch.tensor([0, 1])), Part(records, torch.tensor([1, 0])))
     assert not same(Part(records, torch.tensor([0, 1])), Part(_of([1.0, 2.0, 3.0]), torch.tensor([0, 1])))
+
+
+def test_tensors_of_a_user_are_fetched_as_any_other_records_are() -> None:
+    class Own(TensorDataset):
+        pass
+
+    tensors = torch.randn(5, 3, 4, 4).contiguous(memory_format=torch.channels_last), torch.arange(5) % 3
+    ids = torch.tensor([3, 0, 0, 4])
+    found, expected = (as_records(dataset).fetch(ids) for dataset in (TensorDataset(*tensors), Own(*tensors)))
+    assert all(torch.equal(a, b) for a, b in zip(found, expected, strict=True))
+    assert [a.stride() for a in found] == [b.stride() for b in expected]
