@@ -14,7 +14,6 @@ from scissorhands.methods import METHODS, Log, Problem, ignore
 from scissorhands.testing import (
     CHECKS,
     check_method,
-    gives_the_same_with_many_processes,
     mlp,
     resumes_to_the_same_bits,
     small_problem,
@@ -33,11 +32,6 @@ def test_a_sound_method_passes() -> None:
 @pytest.mark.parametrize("name", [name for name in tasks.methods() if name not in METHODS])
 def test_every_method_for_pipelines_alone_keeps_every_promise(name: str) -> None:
     check_method(tasks.method(name), build=tinysd.small_unet, problem=tinysd.small_problem)
-
-
-def test_a_method_for_pipelines_gives_the_same_with_many_processes() -> None:
-    build, problem = tinysd.small_unet, tinysd.small_problem
-    gives_the_same_with_many_processes(tasks.method("esd"), 2, build, problem)
 
 
 def test_a_method_without_the_model_that_it_needs_says_so() -> None:
