@@ -28,6 +28,7 @@ SLOW = {
         "test_probes.py",
         "test_readme.py",
         "test_reference_models.py",
+        "test_any_problem.py",
         "test_damage.py",
         "test_mia_svc.py",
     ),

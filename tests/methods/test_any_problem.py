@@ -35,8 +35,8 @@ def drawn(number: int) -> tuple[nn.Module, sh.Problem, Training]:
     if rule == "class":
         held = held[labels[held] != 0]
     optimizer = ("sgd", "adamw")[number // 4 % 2]
-    parts = (Part(records, ids.sort().values) for ids in (trained[gone], trained[~gone], held))
-    problem = replace(sh.Problem(*parts, seed=number, warn_on_damage=False), optimizer=optimizer)
+    forget, retain, unseen = (Part(records, ids.sort().values) for ids in (trained[gone], trained[~gone], held))
+    problem = sh.Problem(forget, retain, unseen, seed=number, optimizer=optimizer, warn_on_damage=False)
     training = Training(epochs=15, lr=0.05 if optimizer == "sgd" else 0.005, batch_size=32)
     torch.manual_seed(number)
     return network(classes, normalized=bool(number // 8 % 2)), problem, training
