@@ -1,10 +1,10 @@
-"""What Scissorhands without any setting does to networks that are not the paper's, with its bounds and without.
+"""What Scissorhands without any setting does to networks that are not the paper's, beside the paper's setting.
 
     python benchmarks/defaults.py            # about half a minute; writes results/defaults.json
 
 A newcomer's MLP and a small convolutional network are trained on digits with Adam, three seeds each, and made to forget
-a tenth at random, half at random, and a class. `published` is the paper's setting for CIFAR-10: no bounds, batches of
-256. Nothing was tuned on these numbers but the bounds themselves, which were chosen on seed 0 of the same networks.
+a tenth at random, half at random, and a class. `paper` is the paper's setting for CIFAR-10, in batches of 256. Nothing
+was tuned on these numbers.
 """
 
 import json
