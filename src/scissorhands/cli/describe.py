@@ -18,7 +18,9 @@ def details(kind: type[Settings]) -> str:
 def shown(value: object) -> str:
     """Return a default as a person types it.
 
-    >>> shown(True), shown(5e-05), shown("")
-    ('true', '5e-05', "''")
+    >>> shown(True), shown(5e-05), shown(""), shown(None)
+    ('true', '5e-05', "''", 'see there')
     """
+    if value is None:  # it depends on another setting, as the meaning says
+        return "see there"
     return str(value).lower() if isinstance(value, bool) else str(value) or "''"

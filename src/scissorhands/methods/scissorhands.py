@@ -108,7 +108,7 @@ class Scissorhands(Method):
         "Algorithm 1 of the paper; what its published code does; Algorithm 1, bounded, which caps λ so that forgetting "
         "pushes at most half as hard as the repair pulls; or calibrated by unseen records",
     )
-    trim: float = setting(None, share, "share of the weights to re-initialize: 0.03, if calibrated 0")
+    trim: float = setting(None, share, "share of the weights to re-initialize: by default 0.03, if calibrated 0")
     sample: float = setting(1.0, positive_share, "share of the forget data that the sensitivity is measured on")
     saliency: str = setting("connection", one_of(*SALIENCY), "what makes a weight matter")
     init: str = setting("uniform", one_of(*INITS), "how weights are re-initialized")
@@ -122,7 +122,7 @@ class Scissorhands(Method):
         "passes over the retained data; if calibrated, at most; if bounded, up to 5 times as many while the model is "
         "damaged",
     )
-    lr: float = setting(None, positive, "learning rate: 0.005, if calibrated 0.05 at the start")
+    lr: float = setting(None, positive, "learning rate: by default 0.005, if calibrated 0.05 at the start")
     batch_size: int = setting(64, at_least_one, "records of each kind in a step; if calibrated, at most")
     momentum: float = setting(0.9, below_one, "momentum of the gradient")
     weight_decay: float = setting(5e-4, non_negative, "pull of every weight towards zero")
