@@ -75,3 +75,16 @@ def test_it_keeps_what_retraining_keeps_and_ends_within_its_cap(number: int, mon
     assert len(loops) <= 4
     assert all(loop.epoch < 10 for loop in loops)
     assert all(bool(value.isfinite().all()) for value in original.state_dict().values())
+
+
+def test_the_problems_tell_a_method_that_does_harm() -> None:
+    lost = []
+    for number in (2, 6, 18):
+        fresh, problem, training = drawn(number)
+        model = copy.deepcopy(fresh)
+        everything = torch.cat([problem.retain.ids, problem.forget.ids]).sort().values
+        training.fit(model, replace(problem, retain=replace(problem.retain, ids=everything)))
+        training.fit(fresh, problem)
+        sh.Scissorhands(reading="paper", lr=0.05).scrub(model, problem)
+        lost.append(accuracy(fresh, problem.retain) - accuracy(model, problem.retain))
+    assert max(lost) > 3

@@ -19,8 +19,8 @@ def shown(value: object) -> str:
     """Return a default as a person types it.
 
     >>> shown(True), shown(5e-05), shown(""), shown(None)
-    ('true', '5e-05', "''", 'see there')
+    ('true', '5e-05', "''", 'see meaning')
     """
     if value is None:  # it depends on another setting, as the meaning says
-        return "see there"
+        return "see meaning"
     return str(value).lower() if isinstance(value, bool) else str(value) or "''"

@@ -142,7 +142,7 @@ _forget = (
     ),
 )
 _erasure = (
-    click.option("--anchor", metavar="PROMPT", help="For a pipeline: what it is to take the concept for."),
+    click.option("--anchor", metavar="PROMPT", help="For a pipeline: prompt to replace the concept with."),
     settings_option("--erase", help="For a pipeline: parameters, optimizer, per_prompt, retain, inference."),
 )
 forget_options = _together("what", *_forget, *_erasure)

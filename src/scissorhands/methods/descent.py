@@ -19,14 +19,14 @@ from .modes import eval_if_single_record, evaluating, frozen_norm_statistics, tr
 from .parameters import trainable
 
 T = TypeVar("T")
-_DEFAULTS: dict[str, Any] = {"momentum": 0.0, "weight_decay": 0.0, "schedule": "constant"}
+_DEFAULTS: dict[str, Any] = {"momentum": 0.0, "weight_decay": 0.0, "schedule": "constant", "beta2": 0.999}
 
 
 class Descent:
     """Walk epochs and steps, and take a step against each gradient.
 
-    `settings` has the learning rate `lr`, and may have `batch_size`, `momentum`, `weight_decay` and `schedule`; and
-    `optimizer`, which then takes the place of the problem's.
+    `settings` has the learning rate `lr`, and may have `batch_size`, `momentum`, `weight_decay`, `schedule` and
+    `beta2`, the second one of Adam; and `optimizer`, which then takes the place of the problem's.
     `parameters` are those that change, by default all that may. With `train=False` the model is in evaluation mode.
     What a method stores in `memory` is saved in checkpoints.
     """
@@ -46,7 +46,7 @@ class Descent:
         self.parameters = dict(parameters or trainable(model))
         self.epoch = 0
         self._settings = {**_DEFAULTS, "optimizer": problem.optimizer, **settings.to_dict()}
-        chosen = {name: self._settings[name] for name in ("lr", "momentum", "weight_decay")}
+        chosen = {name: self._settings[name] for name in ("lr", "momentum", "weight_decay", "beta2")}
         self._optimizer = Optimizer(self.parameters.values(), **chosen, kind=self._settings["optimizer"])
         self._loop = problem.progress.loop(phase, model, self._optimizer)
         self._log, self._mode = log, training if train else evaluating
@@ -196,18 +196,25 @@ class Descent:
 class Optimizer:
     """Stochastic gradient descent, which the paper uses for classifiers, Adam, which it uses for diffusion, or AdamW.
 
-    Momentum is the first beta of Adam. With "adamw-0.99" the second one is 0.99, and else 0.999.
+    Momentum is the first beta of Adam.
     """
 
     def __init__(
-        self, parameters: Iterable[Tensor], *, lr: float, momentum: float, weight_decay: float, kind: str = "sgd"
+        self,
+        parameters: Iterable[Tensor],
+        *,
+        lr: float,
+        momentum: float,
+        weight_decay: float,
+        beta2: float = 0.999,
+        kind: str = "sgd",
     ) -> None:
         self._weights = [local(p) for p in parameters]
         make: Callable[..., torch.optim.Optimizer] = torch.optim.SGD
         more: dict[str, Any] = {"momentum": momentum}
         if kind != "sgd":
             make = torch.optim.Adam if kind == "adam" else torch.optim.AdamW
-            more = {"betas": (momentum, 0.99 if kind == "adamw-0.99" else 0.999)}
+            more = {"betas": (momentum, beta2)}
         self._optimizer = make(self._weights, lr=lr, weight_decay=weight_decay, fused=True, **more)
 
     def step(self, gradient: list[Tensor], lr: float) -> None:

@@ -215,8 +215,11 @@ class Scissorhands(Method):
     def _amount(self, descent: Descent, repair: list[Tensor], forget: list[Tensor]) -> float:
         """Return how much of the forget gradient to subtract (equations 3 to 5)."""
         balance = bounded(self.balance, repair, forget) if self._reading.bounded else self.balance
-        guarded = self.project and (descent.step_in_epoch + 1) % self.every == 0
-        return guard(repair, forget, balance) if guarded else balance
+        return guard(repair, forget, balance) if self._is_guarded(descent) else balance
+
+    def _is_guarded(self, descent: Descent) -> bool:
+        """Return whether this step takes out of the gradient what would lower the forget loss."""
+        return self.project and (descent.step_in_epoch + 1) % self.every == 0
 
     def _is_repaired(self, descent: Descent, before: Mapping[str, float]) -> bool:
         """Return whether an epoch begins and the model is about as good as it was before the trim."""
@@ -226,8 +229,7 @@ class Scissorhands(Method):
         """Turn the gradient on retained data into the guarded one, in place."""
         still = not self._reading.moves_statistics
         forget = descent.gradient(forget_batch, frozen_norm_statistics=still)
-        guarded = self.project and (descent.step_in_epoch + 1) % self.every == 0
-        if guarded and (reference or self._reading.margin):
+        if self._is_guarded(descent) and (reference or self._reading.margin):
             subtract_(repair, self.balance, forget)
             self._guard_with_margin(descent, repair, reference or forget)
         else:

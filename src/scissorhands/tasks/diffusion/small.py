@@ -7,7 +7,7 @@ import hashlib
 import json
 import os
 import shutil
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
@@ -27,6 +27,7 @@ from ...files import read_json, require_kinds
 from ...methods.descent import Descent, scheduled
 from ...methods.training import Training
 from ...randomness import seeded
+from ...settings import REQUIRED, Settings, at_least_one, below_one, non_negative, one_of, positive, setting
 from ..classification.models import create
 from ..classification.networks import unit
 from .extras import imported
@@ -108,6 +109,18 @@ def _signed(images: Tensor) -> Tensor:
     return unit(images, torch.float32) * 2 - 1
 
 
+@dataclass(frozen=True, kw_only=True)
+class _AdamW(Settings):
+    """How the networks are trained."""
+
+    lr: float = setting(REQUIRED, positive, "learning rate")
+    batch_size: int = setting(REQUIRED, at_least_one, "images in a step")
+    momentum: float = setting(0.9, below_one, "first beta")
+    beta2: float = setting(0.99, below_one, "second beta")
+    weight_decay: float = setting(1e-4, non_negative, "pull of every weight towards zero")
+    optimizer: str = setting("adamw", one_of("adamw"), "what takes the steps")
+
+
 def _fit(
     networks: nn.ModuleList, records: Stored, loss: Loss, phase: str, epochs: int, plan: Plan, seed: int, log: Log
 ) -> None:
@@ -116,8 +129,8 @@ def _fit(
     average = [weight.detach().clone() for weight in weights]
     everything = Part(records, torch.arange(len(records)))
     nothing = Part(records, everything.ids[:0])
-    problem = Problem(nothing, everything, loss=loss, seed=seed, optimizer="adamw-0.99")
-    settings = Training(lr=plan.lr, batch_size=plan.batch_size, weight_decay=1e-4)
+    problem = Problem(nothing, everything, loss=loss, seed=seed)
+    settings = _AdamW(lr=plan.lr, batch_size=plan.batch_size)
     steps = epochs * problem.steps(everything, plan.batch_size)
     descent = Descent(networks, problem, settings, phase, log)
     for _ in descent.epochs(epochs):
