@@ -71,11 +71,11 @@ def case(name: str, forget: str, wrong: float, draws: int) -> Iterator[dict[str,
     }
     # All draws train on as many records; of the larger parts a few are left out.
     sizes = {role: min(map(len, parts)) for role, parts in roles.items()}
-    evidence: dict[str, list[Any]] = {}
+    observed: dict[str, list[Any]] = {}
     for number, (role, parts) in enumerate(roles.items()):
         same = [replace(part, ids=some(part.ids, sizes[role], i)) for i, part in enumerate(parts)]
         models = replace(trainer, seed=number).trained(same)
-        evidence[role] = [
+        observed[role] = [
             outputs(model, {k: v for k, v in split.parts().items() if k != "retain" or role != "half data"})
             for model, split in zip(models, splits, strict=True)
         ]
@@ -84,7 +84,7 @@ def case(name: str, forget: str, wrong: float, draws: int) -> Iterator[dict[str,
         for reference in ("other seed", "half data"):
             found = [
                 verdict(ours, [theirs], split.kind).call
-                for ours, theirs, split in zip(evidence[model], evidence[reference], splits, strict=True)
+                for ours, theirs, split in zip(observed[model], observed[reference], splits, strict=True)
             ]
             yield {"case": name, "model": model, "reference": reference, "calls": dict(Counter(found))}
 

@@ -22,7 +22,7 @@ torch.set_num_threads(int(os.environ.setdefault("OMP_NUM_THREADS", "1")))
 # Folders and files whose tests take more than a few seconds together: real processes, trainings, whole commands.
 SLOW = {
     *("bench", "contract", "diffusion", "distributed", "fuzz", "runs"),
-    *("test_browser.py", "test_evidence.py", "test_main.py", "test_mia.py", "test_newcomers.py", "test_page.py"),
+    *("test_browser.py", "test_observations.py", "test_main.py", "test_mia.py", "test_newcomers.py", "test_page.py"),
     *(
         "test_precision.py",
         "test_probes.py",
@@ -40,7 +40,7 @@ LONGEST = (
     *("test_erase.py", "test_many.py", "test_resume.py", "test_contract.py", "test_diffusion_demo.py", "test_fuzz.py"),
     *("test_readme.py", "test_diffusion.py", "test_audit.py", "test_sd_recipes.py", "test_checkpoint.py"),
     *("test_recipe.py", "test_verdict.py", "test_mia_svc.py", "test_main.py", "test_demo.py", "test_small.py"),
-    *("test_judging.py", "test_evidence.py", "test_damage.py", "test_page.py"),
+    *("test_judging.py", "test_observations.py", "test_damage.py", "test_page.py"),
 )
 
 

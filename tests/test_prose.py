@@ -97,7 +97,7 @@ def test_the_metric_that_it_prints_is_that_of_its_reference() -> None:
     draw = torch.Generator().manual_seed(0)
     said = Outputs(torch.randn(50, 4, generator=draw), torch.randint(3, (50,), generator=draw))
     (row,) = eval("{" + printed('"test_worst_class": Metric(') + "}", known).values()
-    by_reference = eval("{" + printed('"test_worst_class": min(') + "}", {"evidence": {"test": said}})
+    by_reference = eval("{" + printed('"test_worst_class": min(') + "}", {"observed": {"test": said}})
     assert row.compute({"test": said}) == pytest.approx(by_reference["test_worst_class"])
 
 

@@ -13,7 +13,7 @@ import scissorhands as sh
 from scissorhands.errors import ModelError, NoReferenceError
 from scissorhands.evaluation.evaluate import judge, outputs
 from scissorhands.evaluation.predict import predict
-from scissorhands.metrics import METRICS, Evidence, Outputs, called_non_members
+from scissorhands.metrics import METRICS, Observations, Outputs, called_non_members
 
 
 def test_scores_are_those_of_sklearn_and_counted(build: Callable[[], nn.Module], split: sh.Split) -> None:
@@ -65,7 +65,7 @@ def test_a_reference_that_forgot_something_else_is_refused(build: Callable[[], n
 def test_a_metric_that_fails_is_reported_and_its_gap_refused(
     build: Callable[[], nn.Module], split: sh.Split, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def broken(evidence: Evidence) -> float:
+    def broken(observed: Observations) -> float:
         raise ValueError("the attack had nothing to learn")
 
     monkeypatch.setitem(METRICS, "mia", replace(METRICS["mia"], compute=broken))
@@ -136,14 +136,14 @@ def test_a_retrained_model_that_was_not_probed_leaves_that_to_the_references() -
         return Outputs(logits, torch.full((count,), label))
 
     parts = {"forget": said(100, 0), "others": said(150, 0), "audit": said(300, 1)}
-    evidence = {
+    observed = {
         **parts,
         "probe": torch.ones(100),
         "probe_shots": 5,
         "references": [{**parts, "probe": torch.zeros(100), "probe_shots": 5}],
         "retrained": parts,
     }
-    found = judge(sh.Scores({}, {}), evidence, "classes").verdict
+    found = judge(sh.Scores({}, {}), observed, "classes").verdict
     assert found
     assert found.call == "under-forgotten"
     assert "linear probe" in found.reason

@@ -827,7 +827,7 @@ RUN_FILES = (
     "scores.json",
     "forget.txt",
     "before.txt",
-    "evidence.safetensors",
+    "outputs.safetensors",
     "log.jsonl",
     "model/config.json",
     "model/model.safetensors",

@@ -423,7 +423,7 @@ def test_the_levels_above_quick_are_those_that_train() -> None:
         assert (metric.level in ("standard", "deep")) == bool({*metric.needs} & {*GATHERERS}), name
 
 
-def made_up_evidence() -> dict[str, Any]:
+def made_up_observations() -> dict[str, Any]:
     """What an evaluation at every level gathers, made up."""
     sizes = {"forget": 60, "retain": 50, "audit": 40, "test": 50, "others": 1000}
     model = {name: Outputs(*drawn(size, seed=i)) for i, (name, size) in enumerate(sizes.items())}
@@ -450,7 +450,7 @@ def made_up_evidence() -> dict[str, Any]:
     }
 
 
-def by_reference(evidence: dict[str, Any]) -> dict[str, float]:
+def by_reference(observed: dict[str, Any]) -> dict[str, float]:
     """All metrics that are computed, each in another way."""
 
     def share_right(said: Outputs) -> float:
@@ -462,7 +462,7 @@ def by_reference(evidence: dict[str, Any]) -> dict[str, float]:
 
     def attack(feature: Callable[[Any, Any], Any]) -> float:
         retain, test, forget = (
-            np.reshape(feature(probabilities(evidence[part].logits), evidence[part].labels.numpy()), (size, -1))
+            np.reshape(feature(probabilities(observed[part].logits), observed[part].labels.numpy()), (size, -1))
             for part, size in (("retain", 50), ("test", 50), ("forget", 60))
         )
         fitted = SVC(C=3, gamma="auto").fit(np.concatenate([retain, test]), np.repeat([1, 0], 50))
@@ -476,28 +476,28 @@ def by_reference(evidence: dict[str, Any]) -> dict[str, float]:
         return -(1 - own(p, labels)) * np.log(own(p, labels)) - rest
 
     def divergence(part: str) -> float:
-        both = (probabilities(evidence[part].logits), probabilities(evidence["retrained"][part].logits))
+        both = (probabilities(observed[part].logits), probabilities(observed["retrained"][part].logits))
         return float(np.mean([jensenshannon(p, q, base=2) ** 2 for p, q in zip(*both, strict=True)]))
 
     def same(part: str) -> float:
         return 100 * float(
-            accuracy_score(evidence[part].logits.argmax(1), evidence["retrained"][part].logits.argmax(1))
+            accuracy_score(observed[part].logits.argmax(1), observed["retrained"][part].logits.argmax(1))
         )
 
     def ratio(part: str) -> Tensor:
-        p = log_odds(evidence[part]).sigmoid()
-        outside = sum(log_odds(one[part]).sigmoid() for one in evidence["references"]) / 2
+        p = log_odds(observed[part]).sigmoid()
+        outside = sum(log_odds(one[part]).sigmoid() for one in observed["references"]) / 2
         return torch.as_tensor(p / (0.65 * outside + 0.35))
 
-    scores = {part: log_odds(evidence[part]) for part in ("forget", "others")}
+    scores = {part: log_odds(observed[part]) for part in ("forget", "others")}
     ratios = {part: ratio(part) for part in ("forget", "others")}
     likelihoods = likelihood_ratio(
-        torch.cat([*scores.values()]), evidence["shadows"], evidence["shadows_trained"]
+        torch.cat([*scores.values()]), observed["shadows"], observed["shadows_trained"]
     )  # which has a test of its own
     ulira = (likelihoods[:60], likelihoods[60:])
     return {
-        **{f"{part}_accuracy": share_right(evidence[part]) for part in ("forget", "retain", "test")},
-        "audit_accuracy": share_right(evidence["audit"]),
+        **{f"{part}_accuracy": share_right(observed[part]) for part in ("forget", "retain", "test")},
+        "audit_accuracy": share_right(observed["audit"]),
         "mia": attack(own),
         "mia_correctness": attack(lambda p, labels: p.argmax(1) == labels),
         "mia_entropy": attack(lambda p, labels: scipy_entropy(p, axis=1)),
@@ -511,9 +511,9 @@ def by_reference(evidence: dict[str, Any]) -> dict[str, float]:
         "jsd_test": divergence("test"),
         "agreement_forget": same("forget"),
         "agreement_test": same("test"),
-        "probe": 100 * float(evidence["probe"].mean()),
-        "reawakened": share_right(evidence["reawakened"]),
-        "few_shot": share_right(evidence["few_shot"]),
+        "probe": 100 * float(observed["probe"].mean()),
+        "reawakened": share_right(observed["reawakened"]),
+        "few_shot": share_right(observed["few_shot"]),
         "relearn_epochs": 2.0,
         "rmia_auc": sklearn_auc(ratios["forget"], ratios["others"]),
         "rmia_tpr_1": sklearn_caught(ratios["forget"], ratios["others"], 0.01),
@@ -523,6 +523,6 @@ def by_reference(evidence: dict[str, Any]) -> dict[str, float]:
 
 
 def test_every_row_of_the_table_computes_what_its_reference_does() -> None:
-    evidence = made_up_evidence()
-    found = {name: metric.compute(evidence) for name, metric in METRICS.items() if metric.compute}
-    assert found == pytest.approx(by_reference(evidence), rel=1e-6)
+    observed = made_up_observations()
+    found = {name: metric.compute(observed) for name, metric in METRICS.items() if metric.compute}
+    assert found == pytest.approx(by_reference(observed), rel=1e-6)

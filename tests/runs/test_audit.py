@@ -156,7 +156,7 @@ def test_a_deeper_look_keeps_all_that_was_there(world: Path) -> None:
     assert before.scores.failed.items() <= after.scores.failed.items()
     assert after.scores.counts == before.scores.counts
     assert (after.seconds, after.memory_mib) == (before.seconds, before.memory_mib)
-    old, new = (runs.read_evidence(world / name) for name in ("three", "seen"))
+    old, new = (runs.read_outputs(world / name) for name in ("three", "seen"))
     for part in ("forget", "retain", "audit", "test", "others"):
         assert torch.equal(old[part].logits, new[part].logits)
     for name in ("run.toml", "log.jsonl", "forget.txt", "model/model.safetensors", "model/config.json"):
@@ -166,7 +166,7 @@ def test_a_deeper_look_keeps_all_that_was_there(world: Path) -> None:
 def test_a_deeper_look_leaves_the_original_alone_and_no_half_files(world: Path, finished: Path) -> None:
     names = {str(path.relative_to(world / "seen")) for path in (world / "seen").rglob("*") if path.is_file()}
     assert names == {
-        *("run.toml", "log.jsonl", "forget.txt", "scores.json", "evidence.safetensors"),
+        *("run.toml", "log.jsonl", "forget.txt", "scores.json", "outputs.safetensors"),
         *("model/config.json", "model/model.safetensors", "gradcam/forget.png", "gradcam/retain.png"),
     }
     before = tree(world / "trained")
@@ -209,7 +209,7 @@ def test_the_same_look_gives_the_same_numbers(world: Path) -> None:
     shutil.rmtree(world / "cache")
     done(f"evaluate three {STANDARD}")
     assert runs.read(world / "three").result == runs.read(world / "seen").result
-    old, new = (runs.read_evidence(world / name) for name in ("three", "seen"))
+    old, new = (runs.read_outputs(world / name) for name in ("three", "seen"))
     assert old.keys() == new.keys()
     assert torch.equal(old["probe"], new["probe"])
 
@@ -223,7 +223,7 @@ def test_another_setting_is_looked_at_anew_and_the_rest_is_kept(world: Path) -> 
     after = runs.read(world / "seen").result
     assert after.examined["relearn"] == 2
     assert after.examined["references"] == 2  # as it was the last time
-    assert len(runs.read_evidence(world / "seen")["relearning"]) <= 3
+    assert len(runs.read_outputs(world / "seen")["relearning"]) <= 3
     unlike = {name for name in before.values if after.scores.values.get(name) != before.values[name]}
     assert unlike <= {"relearn_epochs"}
 
@@ -261,34 +261,34 @@ def test_a_reference_that_was_replaced_is_told_and_judges_no_more(world: Path) -
     assert {*runs.read(world / "three").result.scores.values} >= ADDED
 
 
-def test_a_reference_that_lost_its_evidence_is_no_obstacle(world: Path) -> None:
+def test_a_reference_that_lost_its_outputs_is_no_obstacle(world: Path) -> None:
     done("evaluate three --against retrained")
-    (world / "retrained" / "evidence.safetensors").unlink()
+    (world / "retrained" / "outputs.safetensors").unlink()
     assert again(world / "three").carry_out().result.scores.values.keys() >= ADDED
 
 
 def test_a_reference_that_was_probed_by_other_shots_is_no_obstacle(world: Path) -> None:
-    evidence = runs.read_evidence(world / "seen")
-    probed = {**runs.read_evidence(world / "retrained"), "probe": evidence["probe"][:-7]}  # seven were always shown
-    runs.write_evidence(world / "retrained", probed)
+    observed = runs.read_outputs(world / "seen")
+    probed = {**runs.read_outputs(world / "retrained"), "probe": observed["probe"][:-7]}  # seven were always shown
+    runs.write_outputs(world / "retrained", probed)
     done("evaluate seen --against retrained")
 
 
 def test_probes_that_were_shown_other_numbers_of_records_are_not_compared(world: Path) -> None:
     seen, retrained = runs.read(world / "seen"), runs.read(world / "retrained")
-    evidence = runs.read_evidence(seen.folder)
-    few, many = torch.zeros_like(evidence["probe"]), torch.ones_like(evidence["probe"])
-    runs.write_evidence(seen.folder, {**evidence, "probe": many})
+    observed = runs.read_outputs(seen.folder)
+    few, many = torch.zeros_like(observed["probe"]), torch.ones_like(observed["probe"])
+    runs.write_outputs(seen.folder, {**observed, "probe": many})
     runs.write_result(seen.folder, replace(seen.result, examined={**seen.result.examined, "shots": 20}))
-    runs.write_evidence(retrained.folder, {**runs.read_evidence(retrained.folder), "probe": few})
+    runs.write_outputs(retrained.folder, {**runs.read_outputs(retrained.folder), "probe": few})
     runs.write_result(retrained.folder, replace(retrained.result, examined=seen.result.examined))
     found = compare(runs.read(seen.folder), runs.read(retrained.folder)).result.scores.verdict
     assert found
     assert "probe" not in found.reason
 
 
-def test_a_run_without_evidence_is_looked_at_from_the_start(world: Path) -> None:
-    (world / "three" / "evidence.safetensors").unlink()
+def test_a_run_without_outputs_is_looked_at_from_the_start(world: Path) -> None:
+    (world / "three" / "outputs.safetensors").unlink()
     assert again(world / "three").carry_out().result.scores == runs.read(world / "seen").result.scores
 
 
@@ -303,7 +303,7 @@ def test_a_few_shadow_models_are_enough_for_the_deep_level(world: Path) -> None:
     after = runs.read(world / "seen").result
     assert 0 <= after.scores["ulira_auc"] <= 1
     assert all(after.values()[name] == value for name, value in before.values().items())
-    assert len(runs.read_evidence(world / "seen")["shadows"]) == 4
+    assert len(runs.read_outputs(world / "seen")["shadows"]) == 4
     assert list((world / "cache" / "shadows").iterdir()) == []  # they were trained on what is to be forgotten
     kept = tree(world)
     assert done("evaluate seen --level deep").err == "level deep: all of it is there\n"
@@ -399,7 +399,7 @@ def test_a_verdict_that_does_not_follow_from_the_outputs_is_told_though_its_seal
         done("evaluate seen --against retrained")
     forge(world / "seen", lambda stored: stored["verdict"].update(call="forgotten, and nothing else"))
     for command in ("evaluate seen", "report seen -o page.html"):
-        refused(command, "has the verdict 'forgotten, and nothing else', and by evidence.safetensors it is")
+        refused(command, "has the verdict 'forgotten, and nothing else', and by outputs.safetensors it is")
 
 
 READ = ("evaluate {}", "report {} -o page.html")
@@ -420,7 +420,7 @@ def test_a_verdict_that_was_removed_is_computed_again(world: Path) -> None:
 def test_counts_that_contradict_the_outputs_are_told_though_their_seal_fits(world: Path) -> None:
     forge(world / "seen", lambda stored: stored["counts"].update(test=99_999))
     for command in READ:
-        refused(command.format("seen"), "says that 99999 records are 'test', and by evidence.safetensors it is 323")
+        refused(command.format("seen"), "says that 99999 records are 'test', and by outputs.safetensors it is 323")
 
 
 @pytest.mark.parametrize("name", ["forget_accuracy", "test_accuracy", "mia", "seconds"])
@@ -445,7 +445,7 @@ def forged_damage(folder: Path, before: float, says: str) -> None:
 def test_damage_that_was_hidden_is_told(method: str, world: Path) -> None:
     record = world / "three" / "run.toml"
     record.write_text(record.read_text().replace('name = "finetune"', f'name = "{method}"'))
-    now = runs.read_evidence(world / "three") and json.loads((world / "three/scores.json").read_text())["values"]
+    now = runs.read_outputs(world / "three") and json.loads((world / "three/scores.json").read_text())["values"]
     lost = damage({"retain_accuracy": now["retain_accuracy"] + 6}, now)
     forged_damage(world / "three", now["retain_accuracy"] + 6, "")
     for command in READ:
@@ -578,7 +578,7 @@ def test_a_mistake_is_answered_with_one_line_and_nothing_is_written(options: str
     assert tree(world) == before
 
 
-@pytest.mark.parametrize("name", ["evidence.safetensors", "scores.json"])
+@pytest.mark.parametrize("name", ["outputs.safetensors", "scores.json"])
 def test_a_run_that_is_damaged_is_refused(name: str, world: Path) -> None:
     (world / "three" / name).write_bytes(b"garbage")
     before = tree(world)
@@ -689,10 +689,10 @@ def test_a_model_without_a_convolution_has_no_pictures_and_the_reason(
 
 def test_a_few_records_of_few_classes_are_compared_with_the_same_others_as_before(world: Path) -> None:
     done("scrub trained --forget random:3 --method finetune --set epochs=1 -o few")
-    others = len(runs.read_evidence(world / "few")["others"])
+    others = len(runs.read_outputs(world / "few")["others"])
     done(f"evaluate few {STANDARD}")
-    evidence = runs.read_evidence(world / "few")
-    assert len(evidence["references"][0]["others"]) == len(evidence["others"]) == others
+    observed = runs.read_outputs(world / "few")
+    assert len(observed["references"][0]["others"]) == len(observed["others"]) == others
     assert "rmia_auc" in runs.read(world / "few").result.scores.values
 
 

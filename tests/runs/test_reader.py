@@ -153,24 +153,24 @@ def test_scores_of_the_wrong_kind_are_refused_in_one_line_though_their_seal_fits
     assert "\n" not in str(raised.value)
 
 
-def test_evidence_that_was_edited_or_contradicts_the_scores_is_named(tmp_path: Path) -> None:
+def test_outputs_that_were_edited_or_contradict_the_scores_is_named(tmp_path: Path) -> None:
     write(tmp_path / "out")
     said = Outputs(torch.eye(4), torch.tensor([0, 1, 2, 0]))
-    runs.write_evidence(tmp_path / "out", {"audit": said})
-    assert runs.read_evidence(tmp_path / "out").keys() == {"audit"}
-    runs.write_evidence(tmp_path / "out", {"retain": said})
-    with pytest.raises(RunError, match=r"says retain_accuracy is 99\.00, and by evidence\.safetensors it is 75\.00"):
+    runs.write_outputs(tmp_path / "out", {"audit": said})
+    assert runs.read_outputs(tmp_path / "out").keys() == {"audit"}
+    runs.write_outputs(tmp_path / "out", {"retain": said})
+    with pytest.raises(RunError, match=r"says retain_accuracy is 99\.00, and by outputs\.safetensors it is 75\.00"):
         runs.checked(tmp_path / "out")
-    runs.write_evidence(tmp_path / "out", {"audit": said})
-    path = tmp_path / "out" / "evidence.safetensors"
+    runs.write_outputs(tmp_path / "out", {"audit": said})
+    path = tmp_path / "out" / "outputs.safetensors"
     content = path.read_bytes()
     path.write_bytes(content[:-1] + bytes([content[-1] ^ 1]))
-    with pytest.raises(RunError, match=r"evidence\.safetensors was changed after it was written"):
-        runs.read_evidence(tmp_path / "out")
+    with pytest.raises(RunError, match=r"outputs\.safetensors was changed after it was written"):
+        runs.read_outputs(tmp_path / "out")
 
 
 def test_what_names_records_is_readable_by_its_owner_only(tmp_path: Path) -> None:
     write(tmp_path / "out")
-    runs.write_evidence(tmp_path / "out", {"probe": torch.ones(3)})
-    for name in ("forget.txt", "evidence.safetensors"):
+    runs.write_outputs(tmp_path / "out", {"probe": torch.ones(3)})
+    for name in ("forget.txt", "outputs.safetensors"):
         assert stat.S_IMODE((tmp_path / "out" / name).stat().st_mode) == 0o600

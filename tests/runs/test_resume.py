@@ -202,7 +202,7 @@ def test_a_finished_run_holds_no_trace_of_its_checkpoints(nursery: Nursery, base
     begun(base, "clean")
     assert resumed(nursery, base, "clean").code == 0
     assert sorted(path.name for path in (base / "clean").iterdir()) == [
-        "evidence.safetensors",
+        "outputs.safetensors",
         "forget.txt",
         "log.jsonl",
         "model",

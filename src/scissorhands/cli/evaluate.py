@@ -115,7 +115,7 @@ def _place(model: str, what: dict[str, Any], output: Path | None, dry_run: bool,
 
 
 def _deepened(audit: Audit, dry_run: bool) -> Run:
-    """Return the run with the evidence of the level, after saying what that takes here; a dry run only says it."""
+    """Return the run with the observations of the level, after saying what that takes here; a dry run only says it."""
     try:
         _show_plan(audit, dry_run)
         if dry_run:

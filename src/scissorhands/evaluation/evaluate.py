@@ -1,4 +1,4 @@
-"""Evaluate a model: its outputs on each part of the data, the evidence of a level, then all metrics, then Scores."""
+"""Evaluate a model: its outputs on each part of the data, the observations of a level, all metrics, then Scores."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
@@ -14,9 +14,9 @@ from ..distributed import rank
 from ..errors import NoReferenceError, ScissorhandsError
 from ..methods.method import Method
 from ..methods.training import Training
-from ..metrics import GAP_OVER, METRICS, Evidence, Verdict, accuracy, avg_gap, verdict
+from ..metrics import GAP_OVER, METRICS, Observations, Verdict, accuracy, avg_gap, verdict
 from .context import Context, Evaluation, discard_shadows
-from .evidence import due, gather, wanted
+from .observations import due, gather, wanted
 from .predict import predict, require_fit
 from .reference_models import Trainer
 
@@ -117,12 +117,12 @@ def evaluate(
         method,
         original_accuracy=accuracy(known.logits, known.labels) if known else None,
     )
-    evidence: dict[str, Any] = outputs(model, split.parts())
+    observed: dict[str, Any] = outputs(model, split.parts())
     if isinstance(against, nn.Module):
-        evidence["retrained"] = outputs(against, split.parts())
+        observed["retrained"] = outputs(against, split.parts())
         against = evaluate(against, split)
     try:
-        scores, _ = examine(context, evidence, level, log=log)
+        scores, _ = examine(context, observed, level, log=log)
     finally:
         if rank() == 0:
             discard_shadows()
@@ -144,42 +144,42 @@ def accuracies(model: nn.Module, parts: Mapping[str, Part]) -> dict[str, float]:
 
 
 def examine(
-    context: Context, evidence: Evidence, level: str = "quick", known: Scores | None = None, log: Log = ignore
-) -> tuple[Scores, Evidence]:
-    """Return the scores up to a level and all evidence behind them, without computing again what is known."""
+    context: Context, observed: Observations, level: str = "quick", known: Scores | None = None, log: Log = ignore
+) -> tuple[Scores, Observations]:
+    """Return the scores up to a level and all observations behind them, without computing again what is known."""
     counts = {name: len(part) for name, part in context.split.parts().items()}
     scores = known or Scores({}, counts, manifest=context.split.manifest)
-    found, failed = gather(context, wanted(level, scores.values, evidence), log)
-    evidence = {**evidence, **found}
-    scores = measure(evidence, due(level, scores.values), failed, scores)
-    return judge(scores, evidence, context.split.kind), evidence
+    found, failed = gather(context, wanted(level, scores.values, observed), log)
+    observed = {**observed, **found}
+    scores = measure(observed, due(level, scores.values), failed, scores)
+    return judge(scores, observed, context.split.kind), observed
 
 
-def measure(evidence: Evidence, names: list[str], missing: Mapping[str, str], scores: Scores) -> Scores:
-    """Add these metrics to the scores where the evidence allows; one that fails is reported, never dropped."""
+def measure(observed: Observations, names: list[str], missing: Mapping[str, str], scores: Scores) -> Scores:
+    """Add these metrics to the scores where the observations allow; one that fails is reported, never dropped."""
     values, failed = dict(scores.values), dict(scores.failed)
     for name in names:
         metric = METRICS[name]
         failed.pop(name, None)
         if lacking := [need for need in metric.needs if need in missing]:
             failed[name] = missing[lacking[0]]
-        elif metric.compute and set(metric.needs) <= set(evidence):
+        elif metric.compute and set(metric.needs) <= set(observed):
             try:
-                values[name] = metric.compute(evidence)
+                values[name] = metric.compute(observed)
             except (ScissorhandsError, ValueError, RuntimeError) as error:
                 failed[name] = str(error).splitlines()[0]
     return replace(scores, values=values, failed=failed)
 
 
-def judge(scores: Scores, evidence: Evidence, kind: str) -> Scores:
+def judge(scores: Scores, observed: Observations, kind: str) -> Scores:
     """Add a verdict to the scores: by the retrained model where there is one, else by reference models.
 
     A retrained model that was not probed leaves that to the reference models.
     """
-    references = evidence.get("references", [])
-    if "retrained" in evidence:
-        retrained = evidence["retrained"]
+    references = observed.get("references", [])
+    if "retrained" in observed:
+        retrained = observed["retrained"]
         if "probe" not in retrained and references:
             retrained = {**references[0], **retrained}
         references = [retrained]
-    return replace(scores, verdict=verdict(evidence, references, kind))
+    return replace(scores, verdict=verdict(observed, references, kind))

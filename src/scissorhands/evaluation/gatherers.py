@@ -1,4 +1,4 @@
-"""How each piece of evidence is gathered, and what that costs: probes, reference models, shadow models."""
+"""How each observation is gathered, and what that costs: probes, reference models, shadow models."""
 
 import time
 from collections.abc import Callable

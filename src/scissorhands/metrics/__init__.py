@@ -5,7 +5,7 @@ from .gap import GAP_OVER, avg_gap, noise_floor
 from .intervals import Interval, interval, widest
 from .metric import LEVELS, Metric
 from .mia import called_non_members
-from .outputs import Evidence, Outputs
+from .outputs import Observations, Outputs
 from .perrecord import scaled_logit
 from .separation import auc, tpr_at_fpr
 from .table import METRICS
@@ -17,9 +17,9 @@ __all__ = [
     "GAP_OVER",
     "LEVELS",
     "METRICS",
-    "Evidence",
     "Interval",
     "Metric",
+    "Observations",
     "Outputs",
     "Verdict",
     "accuracy",

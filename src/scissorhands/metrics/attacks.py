@@ -15,7 +15,7 @@ from .mia import (
     probability,
     published_entropy,
 )
-from .outputs import Evidence, Outputs
+from .outputs import Observations, Outputs
 from .perrecord import likelihood_ratio, rmia, scaled_logit
 from .separation import auc, tpr_at_fpr
 
@@ -35,9 +35,9 @@ def _svc(title: str, feature: Callable[[Tensor, Tensor], Tensor], looks_at: str,
     )
 
 
-def _attack_on(feature: Callable[[Tensor, Tensor], Tensor]) -> Callable[[Evidence], float]:
-    def attack(evidence: Evidence) -> float:
-        known = (feature(evidence[part].logits, evidence[part].labels) for part in ("retain", "test", "forget"))
+def _attack_on(feature: Callable[[Tensor, Tensor], Tensor]) -> Callable[[Observations], float]:
+    def attack(observed: Observations) -> float:
+        known = (feature(observed[part].logits, observed[part].labels) for part in ("retain", "test", "forget"))
         return called_non_members(*known)
 
     return attack
@@ -47,21 +47,21 @@ def _scores(outputs: Outputs) -> Tensor:
     return scaled_logit(outputs.logits, outputs.labels)
 
 
-def _rmia_ratios(evidence: Evidence) -> tuple[Tensor, Tensor]:
+def _rmia_ratios(observed: Observations) -> tuple[Tensor, Tensor]:
     forget, others = (
-        rmia(_scores(evidence[part]).sigmoid(), _stacked(evidence, part).sigmoid()) for part in ("forget", "others")
+        rmia(_scores(observed[part]).sigmoid(), _stacked(observed, part).sigmoid()) for part in ("forget", "others")
     )
     return forget, others
 
 
-def _stacked(evidence: Evidence, part: str) -> Tensor:
-    return torch.stack([_scores(one[part]) for one in evidence["references"]])
+def _stacked(observed: Observations, part: str) -> Tensor:
+    return torch.stack([_scores(one[part]) for one in observed["references"]])
 
 
-def _likelihood_ratios(evidence: Evidence) -> tuple[Tensor, Tensor]:
-    scores = torch.cat([_scores(evidence["forget"]), _scores(evidence["others"])])
-    found = likelihood_ratio(scores, evidence["shadows"], evidence["shadows_trained"])
-    return found[: len(evidence["forget"])], found[len(evidence["forget"]) :]
+def _likelihood_ratios(observed: Observations) -> tuple[Tensor, Tensor]:
+    scores = torch.cat([_scores(observed["forget"]), _scores(observed["others"])])
+    found = likelihood_ratio(scores, observed["shadows"], observed["shadows_trained"])
+    return found[: len(observed["forget"])], found[len(observed["forget"]) :]
 
 
 ATTACKS: dict[str, Metric] = {
@@ -83,7 +83,7 @@ ATTACKS: dict[str, Metric] = {
         "0.5; above is under-forgotten, below is over-forgotten",
         "blind to a memory of few records, and to a model that treats all records alike because it is broken",
         ("forget", "others"),
-        lambda evidence: auc(_scores(evidence["forget"]), _scores(evidence["others"])),
+        lambda observed: auc(_scores(observed["forget"]), _scores(observed["others"])),
         digits=3,
     ),
     "tpr_1": Metric(
@@ -93,7 +93,7 @@ ATTACKS: dict[str, Metric] = {
         "1 %",
         "with a few hundred unseen records it rests on the two or three that look most familiar",
         ("forget", "others"),
-        lambda evidence: tpr_at_fpr(_scores(evidence["forget"]), _scores(evidence["others"]), 0.01),
+        lambda observed: tpr_at_fpr(_scores(observed["forget"]), _scores(observed["others"]), 0.01),
     ),
     "tpr_01": Metric(
         "TPR at 0.1 %",
@@ -102,7 +102,7 @@ ATTACKS: dict[str, Metric] = {
         "0.1 %",
         "needs 1,000 unseen records at least, and is steady with 10,000",
         ("forget", "others"),
-        lambda evidence: tpr_at_fpr(_scores(evidence["forget"]), _scores(evidence["others"]), 0.001),
+        lambda observed: tpr_at_fpr(_scores(observed["forget"]), _scores(observed["others"]), 0.001),
     ),
 }
 
@@ -116,7 +116,7 @@ REFERENCE_ATTACKS: dict[str, Metric] = {
         "reference models trained on half the data are weaker than the model, which blunts the attack; of a class that "
         "is gone they know nothing, so there it equals AUC",
         ("forget", "others", "references"),
-        lambda evidence: auc(*_rmia_ratios(evidence)),
+        lambda observed: auc(*_rmia_ratios(observed)),
         "standard",
         3,
     ),
@@ -127,7 +127,7 @@ REFERENCE_ATTACKS: dict[str, Metric] = {
         "1 %",
         "with a few hundred unseen records it rests on two or three of them",
         ("forget", "others", "references"),
-        lambda evidence: tpr_at_fpr(*_rmia_ratios(evidence), 0.01),
+        lambda observed: tpr_at_fpr(*_rmia_ratios(observed), 0.01),
         "standard",
     ),
     "ulira_auc": Metric(
@@ -138,7 +138,7 @@ REFERENCE_ATTACKS: dict[str, Metric] = {
         "0.5",
         "with fewer than some 64 shadow models it is weak; it attacks a method with these settings, on this data",
         ("forget", "others", "shadows"),
-        lambda evidence: auc(*_likelihood_ratios(evidence)),
+        lambda observed: auc(*_likelihood_ratios(observed)),
         "deep",
         3,
     ),
@@ -149,7 +149,7 @@ REFERENCE_ATTACKS: dict[str, Metric] = {
         "1 %",
         "as above, and it rests on few records",
         ("forget", "others", "shadows"),
-        lambda evidence: tpr_at_fpr(*_likelihood_ratios(evidence), 0.01),
+        lambda observed: tpr_at_fpr(*_likelihood_ratios(observed), 0.01),
         "deep",
     ),
 }

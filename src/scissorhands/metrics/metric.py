@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from .outputs import Evidence
+from .outputs import Observations
 
 LEVELS = ("quick", "standard", "deep")
 LIKE_RETRAINED = "as retrained"
@@ -11,7 +11,7 @@ LIKE_RETRAINED = "as retrained"
 
 @dataclass(frozen=True)
 class Metric:
-    """A row of the table: the name of a number, how to read and show it, and how to compute it from evidence.
+    """A row of the table: the name of a number, how to read and show it, and how to compute it from observations.
 
     `best` is what a good value is. A row without `compute` is a number that comes from elsewhere, such as time. The
     level `drawn` is for numbers about the images that a pipeline draws.
@@ -23,6 +23,6 @@ class Metric:
     retrained: str
     misleads: str
     needs: tuple[str, ...] = ()
-    compute: Callable[[Evidence], float] | None = None
+    compute: Callable[[Observations], float] | None = None
     level: str = "quick"
     digits: int = 2

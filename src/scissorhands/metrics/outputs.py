@@ -8,7 +8,7 @@ from torch import Tensor
 
 # What metrics look at, by name: `forget`, `retain`, `audit`, `test` and `others` are Outputs of the model, and what
 # else was gathered has its own name (see METRICS).
-Evidence = Mapping[str, Any]
+Observations = Mapping[str, Any]
 
 
 @dataclass(frozen=True)

@@ -7,11 +7,11 @@ from .attacks import ATTACKS, REFERENCE_ATTACKS
 from .drawn import DRAWN
 from .likeness import agreement, jensen_shannon
 from .metric import LIKE_RETRAINED, Metric
-from .outputs import Evidence
+from .outputs import Observations
 
 
-def _accuracy_on(part: str) -> Callable[[Evidence], float]:
-    return lambda evidence: accuracy(evidence[part].logits, evidence[part].labels)
+def _accuracy_on(part: str) -> Callable[[Observations], float]:
+    return lambda observed: accuracy(observed[part].logits, observed[part].labels)
 
 
 _ACCURACIES: dict[str, Metric] = {
@@ -61,7 +61,7 @@ _LIKENESS: dict[str, Metric] = {
         "what two retrained models of different seeds have between them, not 0",
         "says how different, not in which direction; a seed alone makes a difference",
         ("forget", "retrained"),
-        lambda evidence: jensen_shannon(evidence["forget"].logits, evidence["retrained"]["forget"].logits),
+        lambda observed: jensen_shannon(observed["forget"].logits, observed["retrained"]["forget"].logits),
         digits=3,
     ),
     "jsd_test": Metric(
@@ -71,7 +71,7 @@ _LIKENESS: dict[str, Metric] = {
         "what two retrained models of different seeds have between them, not 0",
         "as above",
         ("test", "retrained"),
-        lambda evidence: jensen_shannon(evidence["test"].logits, evidence["retrained"]["test"].logits),
+        lambda observed: jensen_shannon(observed["test"].logits, observed["retrained"]["test"].logits),
         digits=3,
     ),
     "agreement_forget": Metric(
@@ -81,7 +81,7 @@ _LIKENESS: dict[str, Metric] = {
         "what two retrained models of different seeds have between them, not 100 %",
         "both may be right for different reasons",
         ("forget", "retrained"),
-        lambda evidence: agreement(evidence["forget"].logits, evidence["retrained"]["forget"].logits),
+        lambda observed: agreement(observed["forget"].logits, observed["retrained"]["forget"].logits),
     ),
     "agreement_test": Metric(
         "Agree test",
@@ -90,7 +90,7 @@ _LIKENESS: dict[str, Metric] = {
         "what two retrained models of different seeds have between them, not 100 %",
         "as above",
         ("test", "retrained"),
-        lambda evidence: agreement(evidence["test"].logits, evidence["retrained"]["test"].logits),
+        lambda observed: agreement(observed["test"].logits, observed["retrained"]["test"].logits),
     ),
 }
 
@@ -104,7 +104,7 @@ _PROBES: dict[str, Metric] = {
         "good features serve also classes that were never shown: compare with a retrained model, not with 0. In a "
         "large, hard class a few shots find nothing in any model: raise `shots`",
         ("probe",),
-        lambda evidence: 100 * evidence["probe"].double().mean().item(),
+        lambda observed: 100 * observed["probe"].double().mean().item(),
         "standard",
     ),
     "reawakened": Metric(
@@ -114,7 +114,7 @@ _PROBES: dict[str, Metric] = {
         "what it had before",
         "on random records a better model knows more of them, too; compare with a retrained model",
         ("reawakened",),
-        lambda evidence: accuracy(evidence["reawakened"].logits, evidence["reawakened"].labels),
+        lambda observed: accuracy(observed["reawakened"].logits, observed["reawakened"].labels),
         "standard",
     ),
     "few_shot": Metric(
@@ -124,7 +124,7 @@ _PROBES: dict[str, Metric] = {
         "less than the original for a class; for random records about its accuracy on unseen data",
         "depends on which few records are shown; compare within one table only",
         ("few_shot",),
-        lambda evidence: accuracy(evidence["few_shot"].logits, evidence["few_shot"].labels),
+        lambda observed: accuracy(observed["few_shot"].logits, observed["few_shot"].labels),
         "standard",
     ),
     "relearn_epochs": Metric(
@@ -134,7 +134,7 @@ _PROBES: dict[str, Metric] = {
         "many; it never saw them",
         "it says how far the weights have to go, not only what they hold; '>' means that it was stopped",
         ("relearning",),
-        lambda evidence: epochs_until(evidence["relearning"], evidence["original_accuracy"]),
+        lambda observed: epochs_until(observed["relearning"], observed["original_accuracy"]),
         "standard",
         0,
     ),

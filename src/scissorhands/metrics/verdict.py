@@ -12,7 +12,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from .outputs import Evidence, Outputs
+from .outputs import Observations, Outputs
 from .perrecord import scaled_logit
 from .separation import auc
 
@@ -54,7 +54,7 @@ class Verdict:
         return {name: value for name, value in vars(self).items() if value is not None}
 
 
-def verdict(model: Evidence, references: Sequence[Evidence], kind: str) -> Verdict:
+def verdict(model: Observations, references: Sequence[Observations], kind: str) -> Verdict:
     """Judge a model from its outputs on `forget`, on `others` (never seen, same labels) and on the rest.
 
     `references` are the same of models that saw none of these. The rest is `retain`, `audit` and `test`; it is
@@ -73,7 +73,7 @@ def verdict(model: Evidence, references: Sequence[Evidence], kind: str) -> Verdi
     return replace(found, call=DAMAGED, reason=f"it lost what it should have kept. {damage}{also}")
 
 
-def _forgetting(model: Evidence, references: Sequence[Evidence], kind: str) -> Verdict:
+def _forgetting(model: Observations, references: Sequence[Observations], kind: str) -> Verdict:
     """Judge what a model remembers, whether it is damaged or not."""
     if not len(model.get("others", ())):
         return Verdict(UNKNOWN, "there are no unseen records to compare the forgotten ones with.")
@@ -111,11 +111,11 @@ def _forgetting(model: Evidence, references: Sequence[Evidence], kind: str) -> V
     return Verdict(SAME, f"{known}.", *interval)
 
 
-def _finite(one: Evidence) -> bool:
+def _finite(one: Observations) -> bool:
     return all(bool(said.logits.isfinite().all()) for said in one.values() if isinstance(said, Outputs))
 
 
-def _separation(model: Evidence, references: Sequence[Evidence]) -> tuple[float, float] | None:
+def _separation(model: Observations, references: Sequence[Observations]) -> tuple[float, float] | None:
     """Return the AUC of forgotten against other records by their scaled logits, and its standard error by chance.
 
     With references: by how much surer it is than they are, among records that they find equally hard (van Elteren).
@@ -145,13 +145,13 @@ def _separation(model: Evidence, references: Sequence[Evidence]) -> tuple[float,
     return (total / weights, squares**0.5 / weights) if 2 * matched >= len(forget) else None
 
 
-def _comparable(model: Evidence, references: Sequence[Evidence]) -> list[str]:
+def _comparable(model: Observations, references: Sequence[Observations]) -> list[str]:
     """List the parts of the rest on which the model can be compared with the references."""
     known = [part for part in _NAMES if len(model.get(part, ()))]
     return [part for part in known if references and all(part in one for one in references)]
 
 
-def _damage(model: Evidence, references: Sequence[Evidence]) -> str:
+def _damage(model: Observations, references: Sequence[Observations]) -> str:
     """Say on which parts the model is right about fewer records than the references are; empty if on none."""
     found = []
     for part in _comparable(model, references):
@@ -161,7 +161,7 @@ def _damage(model: Evidence, references: Sequence[Evidence]) -> str:
     return f"It is right in {'; in '.join(found)}." if found else ""
 
 
-def _uncertainty(model: Evidence, references: Sequence[Evidence], part: str) -> float:
+def _uncertainty(model: Observations, references: Sequence[Observations], part: str) -> float:
     """Return the standard error of the loss: by the records, and by how far accuracies differ between seeds."""
     accuracies = torch.stack([_right(one, part).mean() for one in references])
     usual = (accuracies.mean() * (1 - accuracies.mean()) / _SEEDS).item() ** 0.5
@@ -169,19 +169,19 @@ def _uncertainty(model: Evidence, references: Sequence[Evidence], part: str) -> 
     return float((_deviation(_loss(model, references, part)) ** 2 + seed**2 * (1 + 1 / len(accuracies))) ** 0.5)
 
 
-def _guesses(model: Evidence) -> bool:
+def _guesses(model: Observations) -> bool:
     """Return whether the model is hardly better, even on retained records, than the commonest label would be."""
     labels: Tensor = model["retain"].labels
     commonest = labels.bincount().max().item() / len(labels)
     return bool(_right(model, "retain").mean() < commonest + 0.1 * (1 - commonest))
 
 
-def _loss(model: Evidence, references: Sequence[Evidence], part: str) -> Tensor:
+def _loss(model: Observations, references: Sequence[Observations], part: str) -> Tensor:
     """Return for each record of the part how much more often the references are right about it."""
     return _mean([_right(one, part) for one in references]) - _right(model, part)
 
 
-def _knowledge(model: Evidence, references: Sequence[Evidence], kind: str) -> str:
+def _knowledge(model: Observations, references: Sequence[Observations], kind: str) -> str:
     """Say whether the model knows a class that it should not, or its features still hold what was forgotten."""
     if kind == "classes":
         ours, theirs = _right(model, "forget"), _mean([_right(one, "forget") for one in references])
@@ -205,12 +205,12 @@ def _knowledge(model: Evidence, references: Sequence[Evidence], kind: str) -> st
     return ""
 
 
-def _shown(one: Evidence) -> tuple[Any, int]:
+def _shown(one: Observations) -> tuple[Any, int]:
     """Return how many records a probe was shown, and how many it scored."""
     return one.get("probe_shots"), len(one["probe"])
 
 
-def _blurted(model: Evidence) -> float:
+def _blurted(model: Observations) -> float:
     """Return the share of unseen records to which the model gives the label of a forgotten class, and is wrong."""
     if "audit" not in model:
         return 0.0
@@ -219,7 +219,7 @@ def _blurted(model: Evidence) -> float:
     return wrong.double().mean().item()
 
 
-def _right(one: Evidence, part: str) -> Tensor:
+def _right(one: Observations, part: str) -> Tensor:
     outputs: Outputs = one[part]
     return (outputs.logits.argmax(1) == outputs.labels).double()
 

@@ -9,7 +9,7 @@ from itertools import combinations
 from typing import Any
 
 from ..errors import RunError
-from ..evaluation.evidence import settings_behind
+from ..evaluation.observations import settings_behind
 from ..metrics import DAMAGED, GAP_OVER, METRICS, avg_gap
 from ..runs import Run
 

@@ -6,9 +6,9 @@ from .journal import Journal
 from .layout import BEGUN, FLAGGED, GRIDS, LOG, PICTURES, ROWS, from_there, is_run
 from .lock import locked
 from .pending import again, begin, begun, resumable, unfinished
-from .reader import read, read_evidence, reference_unchanged, scores_hash, with_reference
+from .reader import read, read_outputs, reference_unchanged, scores_hash, with_reference
 from .result import Result, Run
-from .writer import write_evidence, write_record, write_result
+from .writer import write_outputs, write_record, write_result
 
 __all__ = [
     "BEGUN",
@@ -29,13 +29,13 @@ __all__ = [
     "is_run",
     "locked",
     "read",
-    "read_evidence",
+    "read_outputs",
     "reference_unchanged",
     "resumable",
     "scores_hash",
     "unfinished",
     "with_reference",
-    "write_evidence",
+    "write_outputs",
     "write_record",
     "write_result",
     "writing",

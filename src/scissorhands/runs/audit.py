@@ -14,11 +14,11 @@ from ..distributed import on_rank_0
 from ..errors import ModelError, RunError, ScissorhandsError
 from ..evaluation.context import Context, Evaluation
 from ..evaluation.evaluate import Scores, examine, outputs
-from ..evaluation.evidence import Step, computable, plan, still_good, wanted
+from ..evaluation.observations import Step, computable, plan, still_good, wanted
 from ..evaluation.reference_models import Trainer
 from ..methods import Method, find
 from ..methods.training import Training
-from ..metrics import Evidence
+from ..metrics import Observations
 from ..tasks import DividedTask, Division, Read, each_time
 from ..tasks.classification.models import fingerprint
 from . import PICTURES, Run
@@ -49,8 +49,8 @@ class Audit:
 
     def plan(self) -> list[Step]:
         """Say what will be trained and looked at, and about how long each takes here."""
-        scores, evidence = self._known()
-        at_hand = evidence or (self.scoring.posed.counts if self.scoring else {})
+        scores, observed = self._known()
+        at_hand = observed or (self.scoring.posed.counts if self.scoring else {})
         names = wanted(self.level, scores.values, at_hand)
         return plan(self._context, names) if names else []
 
@@ -58,20 +58,20 @@ class Audit:
         """Add to the run what is missing up to the level."""
         if self.level == "quick":
             return self.run  # a run that is there was scored at that level
-        scores, evidence = self._known()
+        scores, observed = self._known()
         drawn = not self.pictures or (self.run.folder / PICTURES).exists() or PICTURES in scores.failed
         settled = {*scores.values, *scores.failed}
-        if drawn and not wanted(self.level, scores.values, evidence) and not computable(self.level, settled, evidence):
+        if drawn and not wanted(self.level, scores.values, observed) and not computable(self.level, settled, observed):
             return self.run
         context = self._context
-        evidence = evidence or outputs(context.model, context.split.parts())
-        scores, evidence = examine(context, evidence, self.level, scores, log)
+        observed = observed or outputs(context.model, context.split.parts())
+        scores, observed = examine(context, observed, self.level, scores, log)
         if not drawn:
             scores = replace(scores, failed={**scores.failed, **self._draw(context)})
-        # Whenever it is killed, what is stored follows from the evidence: first without what changes, then with it.
+        # Whenever it is killed, what is stored follows from the outputs: first without what changes, then with it.
         kept = replace(self._known()[0], verdict=None)
         runs.write_result(self.run.folder, replace(self.run.result, scores=kept))
-        runs.write_evidence(self.run.folder, evidence)
+        runs.write_outputs(self.run.folder, observed)
         runs.write_result(self.run.folder, replace(self.run.result, scores=scores, examined=self._settings()))
         return runs.read(self.run.folder)
 
@@ -81,15 +81,15 @@ class Audit:
         trained = {**self.run.record.get("training", {}), **before.pop("training", {}), **self.training}
         return {**Evaluation.make({**before, **self.settings}).to_dict(), "training": trained}
 
-    def _known(self) -> tuple[Scores, Evidence]:
-        """Return the stored scores and evidence, without those that a changed setting makes stale."""
+    def _known(self) -> tuple[Scores, Observations]:
+        """Return the stored scores and outputs, without those that a changed setting makes stale."""
         scores = self.run.result.scores
-        evidence = runs.with_reference(self.run) if scores.values else {}  # one that is only expected has none
+        observed = runs.with_reference(self.run) if scores.values else {}  # one that is only expected has none
         before, now = self.run.result.examined, self._settings()
-        kept = {*still_good([*scores.values, *scores.failed, *evidence], before, now)}
+        kept = {*still_good([*scores.values, *scores.failed, *observed], before, now)}
         values = {name: value for name, value in scores.values.items() if name in kept}
         failed = {name: reason for name, reason in scores.failed.items() if name in kept}
-        return replace(scores, values=values, failed=failed), {k: x for k, x in evidence.items() if k in kept}
+        return replace(scores, values=values, failed=failed), {k: x for k, x in observed.items() if k in kept}
 
     @cached_property
     def _context(self) -> Context:

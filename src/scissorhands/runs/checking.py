@@ -1,4 +1,4 @@
-"""Check a run: its files against its seal, and its scores against the evidence that it keeps."""
+"""Check a run: its files against its seal, and its scores against the outputs that it keeps."""
 
 from dataclasses import replace
 from pathlib import Path
@@ -7,10 +7,10 @@ from ..errors import ReadError, RunError, ScissorhandsError
 from ..evaluation.evaluate import judge, measure
 from ..methods import METHODS
 from ..methods.damage import damage, judged
-from ..metrics import METRICS, Evidence, Outputs
+from ..metrics import METRICS, Observations, Outputs
 from .reader import own_reference, read, reference_unchanged, with_reference
 from .result import Run
-from .seals import EVIDENCE, SCORES
+from .seals import OUTPUTS, SCORES
 
 
 def checked(folder: Path) -> Run:
@@ -51,41 +51,41 @@ def _require_same_damage(run: Run) -> None:
         raise RunError(f"{run.folder / 'run.toml'} {said}. Make the run again.")
 
 
-def _require_same_counts(run: Run, evidence: Evidence) -> None:
-    """Refuse numbers of records that are not those of the evidence."""
+def _require_same_counts(run: Run, observed: Observations) -> None:
+    """Refuse numbers of records that are not those of the outputs."""
     for name, count in run.result.scores.counts.items():
-        said_of = evidence.get(name)
+        said_of = observed.get(name)
         if isinstance(said_of, Outputs) and len(said_of) != count:
-            said = f"says that {count} records are '{name}', and by {EVIDENCE} it is {len(said_of)}"
+            said = f"says that {count} records are '{name}', and by {OUTPUTS} it is {len(said_of)}"
             raise RunError(f"{run.folder / SCORES} {said}. Make the run again.")
 
 
 def _recomputed(run: Run) -> Run:
-    """Refuse scores and a verdict that do not follow from the evidence, as far as that is there.
+    """Refuse scores and a verdict that do not follow from the outputs, as far as those are there.
 
     A verdict that is missing, since somebody removed it or an evaluation was killed, is the one that follows.
     """
     compared = bool(run.result.reference) and not own_reference(run)
     known = not compared or reference_unchanged(run)
-    stated, evidence = run.result.scores, with_reference(run)
-    _require_same_counts(run, evidence)
+    stated, observed = run.result.scores, with_reference(run)
+    _require_same_counts(run, observed)
     names = [name for name in stated.values if name in METRICS]
     try:
-        found = measure(evidence, names, {}, replace(stated, values={}, failed={}, verdict=None))
-        if evidence and known:
-            found = judge(found, evidence, run.record["split"].get("kind", "chosen"))
+        found = measure(observed, names, {}, replace(stated, values={}, failed={}, verdict=None))
+        if observed and known:
+            found = judge(found, observed, run.record["split"].get("kind", "chosen"))
     except (ScissorhandsError, ValueError, TypeError, RuntimeError, IndexError, KeyError, AttributeError) as error:
-        raise ReadError(f"{run.folder / EVIDENCE} cannot be read: {error}") from None
+        raise ReadError(f"{run.folder / OUTPUTS} cannot be read: {error}") from None
     for name, reason in found.failed.items():
-        said = f"says {name} is {stated.values[name]:.2f}, which does not follow from {EVIDENCE}: {reason}"
+        said = f"says {name} is {stated.values[name]:.2f}, which does not follow from {OUTPUTS}: {reason}"
         raise RunError(f"{run.folder / SCORES} {said}")
     for name, value in found.values.items():
         # A support vector classifier is fitted, and on another machine a record at its boundary may fall otherwise.
         if not abs(stated.values[name] - value) <= (1.0 if name.startswith("mia") else 1e-3):
-            said = f"says {name} is {stated.values[name]:.2f}, and by {EVIDENCE} it is {value:.2f}"
+            said = f"says {name} is {stated.values[name]:.2f}, and by {OUTPUTS} it is {value:.2f}"
             raise RunError(f"{run.folder / SCORES} {said}. Make the run again.")
     if stated.verdict and found.verdict and stated.verdict.call != found.verdict.call:
-        said = f"has the verdict '{stated.verdict.call}', and by {EVIDENCE} it is '{found.verdict.call}'"
+        said = f"has the verdict '{stated.verdict.call}', and by {OUTPUTS} it is '{found.verdict.call}'"
         raise RunError(f"{run.folder / SCORES} {said}. Make the run again.")
     if stated.verdict or own_reference(run):
         return run

@@ -1,4 +1,4 @@
-"""Read a run folder: the run, the evidence behind its scores, and whether its reference is still the same."""
+"""Read a run folder: the run, the outputs behind its scores, and whether its reference is still the same."""
 
 import hashlib
 import json
@@ -6,13 +6,13 @@ from pathlib import Path
 from typing import Any
 
 from ..errors import ReadError, RunError
-from ..evaluation.evidence import from_tensors
+from ..evaluation.observations import from_tensors
 from ..files import read_metadata, read_tensors, read_toml
 from ..metrics import METRICS
 from .layout import is_run
 from .pending import again, resumable
 from .result import Result, Run
-from .seals import EVIDENCE, SCORES, read_scores, require_record, require_unchanged, tensors_seal
+from .seals import OUTPUTS, SCORES, read_scores, require_record, require_unchanged, tensors_seal
 
 
 def read(folder: Path) -> Run:
@@ -59,9 +59,9 @@ def scores_hash(folder: Path) -> str:
     return hashlib.sha256(json.dumps(own, sort_keys=True).encode()).hexdigest()
 
 
-def read_evidence(folder: Path) -> dict[str, Any]:
-    """Read the evidence behind a run's scores; empty where none was kept. Refuse it where it was edited."""
-    path = folder / EVIDENCE
+def read_outputs(folder: Path) -> dict[str, Any]:
+    """Read the outputs behind a run's scores; empty where none was kept. Refuse it where it was edited."""
+    path = folder / OUTPUTS
     if not path.exists():
         return {}
     tensors = read_tensors(path)
@@ -74,15 +74,15 @@ def read_evidence(folder: Path) -> dict[str, Any]:
 
 
 def with_reference(run: Run) -> dict[str, Any]:
-    """Read the evidence behind a run's scores, with that of the retrained model that it was compared with.
+    """Read the outputs behind a run's scores, with those of the retrained model that it was compared with.
 
     A reference that has changed since may have forgotten something else, so it is left out.
     """
-    evidence, there = read_evidence(run.folder), run.folder / run.result.reference
-    compared = evidence and run.result.reference and not own_reference(run)
-    if compared and reference_unchanged(run) and (retrained := read_evidence(there)):
-        evidence["retrained"] = retrained
-    return evidence
+    observed, there = read_outputs(run.folder), run.folder / run.result.reference
+    compared = observed and run.result.reference and not own_reference(run)
+    if compared and reference_unchanged(run) and (retrained := read_outputs(there)):
+        observed["retrained"] = retrained
+    return observed
 
 
 def own_reference(run: Run) -> bool:

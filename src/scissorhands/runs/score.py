@@ -35,10 +35,10 @@ class Scoring:
     def carry_out(self, reference: Run | None = None) -> Run:
         """Score the model, and write the run."""
         with runs.writing(self.place.folder, self.place.overwrite) as work:
-            scores, evidence = self.task.measure(self.posed)
+            scores, observed = self.task.measure(self.posed)
             runs.write_record(work, self._record(), self.posed.ids)
-            if evidence:
-                runs.write_evidence(work, evidence)
+            if observed:
+                runs.write_outputs(work, observed)
             runs.write_result(work, self._result(scores))
             if reference:
                 compare(runs.read(work), reference)
@@ -73,16 +73,16 @@ def compare(run: Run, reference: Run, tried: int | None = None) -> Run:
     if reference.method == "original":
         raise NoReferenceError(f"{reference.folder} was not scrubbed or retrained, so it is no reference.")
     scores = run.result.scores.against(reference.result.scores)
-    evidence, retrained = runs.read_evidence(run.folder), runs.read_evidence(reference.folder)
-    if evidence and retrained:
-        evidence["retrained"] = retrained
+    observed, retrained = runs.read_outputs(run.folder), runs.read_outputs(reference.folder)
+    if observed and retrained:
+        observed["retrained"] = retrained
         beside = [name for name, metric in METRICS.items() if "retrained" in metric.needs]
-        scores = measure(evidence, beside, {}, scores)
+        scores = measure(observed, beside, {}, scores)
         itself = run.folder.resolve() == reference.folder.resolve()  # which says nothing about itself
         scores = (
             replace(scores, verdict=None)
             if itself
-            else judge(scores, evidence, run.record["split"].get("kind", "chosen"))
+            else judge(scores, observed, run.record["split"].get("kind", "chosen"))
         )
     result = replace(
         run.result,

@@ -27,7 +27,7 @@ def scrub(
     read: Read = each_time,
     log: Log = ignore,
 ) -> Run:
-    """Make a model forget, and write the scrubbed model with the evidence."""
+    """Make a model forget, and write the scrubbed model with its scores."""
     kind = tasks.method(method, tasks.asked_of(source, request), source)
     kind.make(values)  # what is wrong with a setting shows before anything is loaded
     restore_thread_count(place)
@@ -42,7 +42,7 @@ def scrub(
             lambda case, keep: chosen.scrub(posed.model, case, keep), posed.model, posed.problem, work, place, log
         )
         _require_finite(posed, method)
-        scores, evidence = task.measure(posed, method)
+        scores, observed = task.measure(posed, method)
         task.save(posed, work)
         record = {
             **about("scrub", place),
@@ -52,8 +52,8 @@ def scrub(
             "method": {"name": method, **chosen.to_dict()},
         }
         runs.write_record(work, record, posed.ids)
-        if evidence:
-            runs.write_evidence(work, evidence)
+        if observed:
+            runs.write_outputs(work, observed)
         runs.write_result(work, Result(scores, cost.seconds, cost.memory_mib))
     return runs.read(place.folder)
 

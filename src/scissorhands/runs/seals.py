@@ -16,7 +16,7 @@ from torch import Tensor
 from ..errors import ReadError, RunError
 from ..files import Kinds, read_json, require_kinds, require_regular
 
-SCORES, EVIDENCE = "scores.json", "evidence.safetensors"
+SCORES, OUTPUTS = "scores.json", "outputs.safetensors"
 # The folders of a model: of a classifier, or of a pipeline, which is its own run folder and has an index.
 MODEL = (
     *("model", "unet", "vae", "text_encoder", "tokenizer", "scheduler"),
@@ -139,7 +139,7 @@ def require_same_model(folder: Path, stored: Mapping[str, Any]) -> None:
 
 
 def tensors_seal(tensors: Mapping[str, Tensor]) -> str:
-    """Hash named tensors. An evaluation adds to the evidence of a run, so that has a seal of its own."""
+    """Hash named tensors. An evaluation adds to the outputs of a run, so that they have a seal of its own."""
     digest = hashlib.sha256()
     for name, value in sorted(tensors.items()):
         digest.update(f"{name} {value.dtype} {tuple(value.shape)}".encode())

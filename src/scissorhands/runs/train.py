@@ -15,7 +15,7 @@ from ..data.split import halves, held_out
 from ..distributed import shard
 from ..errors import DataError
 from ..evaluation.evaluate import Scores, measure, outputs
-from ..evaluation.evidence import due
+from ..evaluation.observations import due
 from ..evaluation.predict import require_fit
 from ..methods.training import Training
 from ..randomness import seeded

@@ -7,12 +7,12 @@ from pathlib import Path
 from typing import Any
 
 from ..distributed import on_rank_0
-from ..evaluation.evidence import to_tensors
+from ..evaluation.observations import to_tensors
 from ..files import write_tensors, write_text
-from ..metrics import Evidence
+from ..metrics import Observations
 from ..settings import to_toml
 from .result import Result
-from .seals import EVIDENCE, SCORES, sealed, tensors_seal
+from .seals import OUTPUTS, SCORES, sealed, tensors_seal
 
 
 def write_record(work: Path, record: Mapping[str, Any], ids: Mapping[str, list[int]]) -> None:
@@ -33,8 +33,8 @@ def write_result(folder: Path, result: Result) -> None:
     on_rank_0(write)
 
 
-def write_evidence(folder: Path, evidence: Evidence) -> None:
-    """Write evidence.safetensors, with its seal, for its owner alone."""
-    tensors = to_tensors(evidence)
+def write_outputs(folder: Path, observed: Observations) -> None:
+    """Write outputs.safetensors, with its seal, for its owner alone."""
+    tensors = to_tensors(observed)
     seal = {"seal": tensors_seal(tensors)}
-    on_rank_0(lambda: write_tensors(folder / EVIDENCE, tensors, private=True, metadata=seal))
+    on_rank_0(lambda: write_tensors(folder / OUTPUTS, tensors, private=True, metadata=seal))

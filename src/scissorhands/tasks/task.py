@@ -15,7 +15,7 @@ from ..data.records import Augment, Part
 from ..data.split import Split
 from ..evaluation.evaluate import Scores
 from ..methods import Method
-from ..metrics import LEVELS, Evidence
+from ..metrics import LEVELS, Observations
 
 RelativePath = Callable[[str], str]
 T = TypeVar("T")
@@ -143,8 +143,8 @@ class Task(ABC, Generic[R, P]):
         """Measure what a method must not make worse, before it begins."""
 
     @abstractmethod
-    def measure(self, posed: P, method: str | None = None) -> tuple[Scores, Evidence]:
-        """Score the model as it is, and keep the evidence; refuse a model that the named method made diverge."""
+    def measure(self, posed: P, method: str | None = None) -> tuple[Scores, Observations]:
+        """Score the model as it is, and keep its outputs; refuse a model that the named method made diverge."""
 
     @abstractmethod
     def damage(self, method: type[Method], before: Mapping[str, float], scores: Scores) -> str:

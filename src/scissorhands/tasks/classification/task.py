@@ -20,7 +20,7 @@ from ...evaluation.evaluate import Scores, examine, outputs
 from ...evaluation.predict import require_fit
 from ...methods import METHODS, Method, Retrain
 from ...methods.damage import damage, guesses, judged
-from ...metrics import Evidence, accuracy
+from ...metrics import Observations, accuracy
 from ..task import DividedTask, Division, Read, RelativePath, SourceRun, each_time
 from . import gradcam, models
 from .division import divided_as_in, matched
@@ -113,7 +113,7 @@ class Classification(DividedTask[Request]):
             )
         return {f"{name}_accuracy": accuracy(said.logits, said.labels) for name, said in known.items()}
 
-    def measure(self, posed: Division, method: str | None = None) -> tuple[Scores, Evidence]:
+    def measure(self, posed: Division, method: str | None = None) -> tuple[Scores, Observations]:
         said = outputs(posed.model, posed.split.parts())
         if method:
             require_finite(said, method)

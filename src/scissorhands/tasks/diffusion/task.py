@@ -14,7 +14,7 @@ from ...errors import RunError
 from ...evaluation.evaluate import Scores
 from ...methods import METHODS, Method, Scissorhands
 from ...methods.damage import damage
-from ...metrics import Evidence
+from ...metrics import Observations
 from ..task import PreparedProblem, Read, RelativePath, SourceRun, Task, each_time
 from . import pictures
 from . import pipeline as pipelines
@@ -99,7 +99,7 @@ class Diffusion(Task[Concept, PreparedProblem]):
     def before(self, posed: PreparedProblem) -> dict[str, float]:
         return errors(posed.model, posed.problem)
 
-    def measure(self, posed: PreparedProblem, method: str | None = None) -> tuple[Scores, Evidence]:
+    def measure(self, posed: PreparedProblem, method: str | None = None) -> tuple[Scores, Observations]:
         return Scores(errors(posed.model, posed.problem), posed.counts, manifest=posed.manifest), {}
 
     def damage(self, method: type[Method], before: Mapping[str, float], scores: Scores) -> str:

@@ -20,7 +20,7 @@ from scissorhands.errors import SettingError
 from scissorhands.evaluation import gatherers, probes
 from scissorhands.evaluation.context import Context, Evaluation
 from scissorhands.evaluation.evaluate import Scores
-from scissorhands.evaluation.evidence import (
+from scissorhands.evaluation.observations import (
     computable,
     due,
     from_tensors,
@@ -79,7 +79,7 @@ def outputs(count: int, seed: int = 0) -> Outputs:
 
 
 def assert_alike(found: Any, expected: Any) -> None:
-    """Compare evidence to the last bit."""
+    """Compare observations to the last bit."""
     assert type(found) is type(expected)
     if isinstance(expected, Outputs):
         assert_alike(found.logits, expected.logits)
@@ -99,7 +99,7 @@ def assert_alike(found: Any, expected: Any) -> None:
         assert found == expected
 
 
-EVIDENCE: dict[str, dict[str, Any]] = {
+OUTPUTS: dict[str, dict[str, Any]] = {
     "outputs": {"forget": outputs(5), "others": outputs(7, seed=1)},
     "outputs of one record": {"forget": outputs(1)},
     "references": {"references": [{"forget": outputs(4, i), "probe": torch.rand(4)} for i in range(3)]},
@@ -113,12 +113,12 @@ EVIDENCE: dict[str, dict[str, Any]] = {
 }
 
 
-@pytest.mark.parametrize("known", EVIDENCE.values(), ids=EVIDENCE.keys())
-def test_evidence_is_read_as_it_was_stored(known: dict[str, Any], tmp_path: Path) -> None:
+@pytest.mark.parametrize("known", OUTPUTS.values(), ids=OUTPUTS.keys())
+def test_outputs_are_read_as_they_were_stored(known: dict[str, Any], tmp_path: Path) -> None:
     assert_alike(from_tensors(to_tensors(known)), known)
-    runs.write_evidence(tmp_path, known)
+    runs.write_outputs(tmp_path, known)
     runs.write_result(tmp_path, Result(Scores({}, {})))
-    assert_alike(runs.read_evidence(tmp_path), known)
+    assert_alike(runs.read_outputs(tmp_path), known)
 
 
 def test_a_number_is_stored_with_all_its_digits() -> None:
@@ -133,9 +133,9 @@ def test_what_belongs_to_a_retrained_model_is_not_stored_twice() -> None:
 def test_all_that_is_gathered_can_be_stored(context: Context, tmp_path: Path) -> None:
     found, failed = gather(context, EVERYTHING)
     assert failed == {}
-    runs.write_evidence(tmp_path, found)
+    runs.write_outputs(tmp_path, found)
     runs.write_result(tmp_path, Result(Scores({}, {})))
-    assert_alike(runs.read_evidence(tmp_path), dict(found))
+    assert_alike(runs.read_outputs(tmp_path), dict(found))
 
 
 # What is due

@@ -1,4 +1,4 @@
-"""The evidence that a level of evaluation needs besides the model's outputs: what is missing, and how it is stored.
+"""The observations that a level of evaluation needs besides the model's outputs: what is missing, and how it is stored.
 
 quick      nothing that has to be trained
 standard   what is left inside the model, and a few reference models that all methods share
@@ -14,7 +14,7 @@ from torch import Tensor
 
 from ..data.problem import Log, ignore
 from ..errors import ScissorhandsError, SettingError, did_you_mean
-from ..metrics import LEVELS, METRICS, Evidence, Outputs
+from ..metrics import LEVELS, METRICS, Observations, Outputs
 from .context import Context, Pace
 from .gatherers import GATHERERS
 
@@ -29,7 +29,7 @@ class Step:
 
 
 def wanted(level: str, known: Iterable[str], at_hand: Iterable[str]) -> list[str]:
-    """List the evidence to gather for the metrics of the level that are not known yet, in the order of the table."""
+    """List the observations to gather for the metrics of the level that are not known yet, in the table's order."""
     have = {*at_hand}
     needs = [{*METRICS[name].needs} - have for name in due(level, known)]
     missing = {need for some in needs if some <= GATHERERS.keys() for need in some}
@@ -46,12 +46,12 @@ def due(level: str, known: Iterable[str]) -> list[str]:
 
 
 def computable(level: str, known: Iterable[str], at_hand: Iterable[str]) -> list[str]:
-    """List the metrics of a level that are not known yet, and for which all evidence is at hand."""
+    """List the metrics of a level that are not known yet, and for which all observations are at hand."""
     return [name for name in due(level, known) if {*METRICS[name].needs} <= {*at_hand}]
 
 
 def still_good(known: Iterable[str], before: Mapping[str, Any], now: Mapping[str, Any]) -> list[str]:
-    """List the known metrics and evidence that do not depend on a setting that has changed."""
+    """List the known metrics and observations that do not depend on a setting that has changed."""
     changed = {name for name in now if name in before and before[name] != now[name]}
     stale = {name for name, gatherer in GATHERERS.items() if changed & {*gatherer.settings}}
     stale |= {name for name, metric in METRICS.items() if stale & {*metric.needs}}
@@ -76,8 +76,8 @@ def plan(context: Context, names: list[str]) -> list[Step]:
     return found
 
 
-def gather(context: Context, names: list[str], log: Log = ignore) -> tuple[Evidence, dict[str, str]]:
-    """Return the evidence of these names, and the reasons why some of it could not be gathered."""
+def gather(context: Context, names: list[str], log: Log = ignore) -> tuple[Observations, dict[str, str]]:
+    """Return the observations of these names, and the reasons why some could not be gathered."""
     found: dict[str, Any] = {}
     failed: dict[str, str] = {}
     for name in names:
@@ -88,14 +88,14 @@ def gather(context: Context, names: list[str], log: Log = ignore) -> tuple[Evide
     return found, failed
 
 
-def to_tensors(evidence: Evidence) -> dict[str, Tensor]:
-    """Return the evidence as named tensors; what belongs to a retrained model is stored with that model.
+def to_tensors(observed: Observations) -> dict[str, Tensor]:
+    """Return the observations as named tensors; what belongs to a retrained model is stored with that model.
 
     >>> sorted(to_tensors({"probe": torch.ones(2), "references": [{"probe": torch.ones(2)}]}))
     ['probe', 'references.0.probe']
     """
     found: dict[str, Tensor] = {}
-    for name, value in evidence.items():
+    for name, value in observed.items():
         if isinstance(value, Outputs):
             found |= {f"{name}.logits": value.logits, f"{name}.labels": value.labels}
         elif isinstance(value, list):
@@ -108,7 +108,7 @@ def to_tensors(evidence: Evidence) -> dict[str, Tensor]:
 
 
 def from_tensors(tensors: Mapping[str, Tensor]) -> dict[str, Any]:
-    """Read the evidence that was stored as these tensors."""
+    """Read the observations that were stored as these tensors."""
     nested: dict[str, dict[str, Tensor]] = {}
     found: dict[str, Any] = {}
     for name, value in tensors.items():
