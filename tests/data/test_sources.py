@@ -19,12 +19,12 @@ from safetensors.torch import load_file, save_file
 from torch import Tensor
 
 from scissorhands import files
-from scissorhands.data import sources
 from scissorhands.data.forget import Forget
 from scissorhands.data.images import crop, flip
 from scissorhands.data.records import Records, Stored
-from scissorhands.data.sources import Data, Source, Streamed
+from scissorhands.data.sources import Data, Source
 from scissorhands.data.split import split
+from scissorhands.data.streamed import Streamed
 from scissorhands.errors import DataError, SettingError
 from scissorhands.randomness import generator
 
@@ -644,7 +644,7 @@ def test_streamed_records_are_the_stored_ones(
     name = image_folder(tmp_path / "d", train={"a": [1, 2, 3], "b": [4, 5]}, test={"a": [6], "b": [7]})
     stored = Source(name=name, size=size).load()
     if threads:
-        monkeypatch.setattr(sources, "_WORTH_A_THREAD", 0)
+        monkeypatch.setattr("scissorhands.data.streamed._WORTH_A_THREAD", 0)
     streamed = Source(name=name, size=size, memory=0.0).load()
     for ours, theirs in ((stored.train, streamed.train), (stored.test, streamed.test)):
         assert isinstance(ours, Stored)

@@ -4,15 +4,11 @@ A small set is decoded once into uint8 tensors, which are cached on disk, for th
 decoded. A set that would take more than the memory budget is decoded batch by batch instead.
 """
 
-import hashlib
 import logging
-import math
 import os
-from collections.abc import Iterable
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass
-from functools import cache, cached_property, partial
+from functools import cache, partial
 from pathlib import Path
 from typing import Any
 
@@ -24,11 +20,12 @@ from .. import files
 from ..errors import DataError, FailedError, ReadError, WriteError, did_you_mean, listed
 from ..randomness import generator
 from ..settings import Rule, Settings, count, non_negative, setting, text
-from .columns import class_names, image_column, label_column, label_numbers, readers
+from .columns import class_names, image_column, label_column
 from .folders import splits
-from .images import LARGEST, augmentation, decode, refusing_bombs
+from .images import LARGEST, augmentation
 from .listing import Splits
-from .records import Augment, Columns, Fetched, Records, Stored
+from .records import Augment, Records, Stored
+from .streamed import Streamed, shown
 
 _side = Rule(f"a whole number from 0 to {LARGEST}", lambda x: 0 <= x <= LARGEST)
 
@@ -100,7 +97,7 @@ class Source(Settings):
         shapes = [tuple(records.fetch(torch.arange(1))[0].shape[1:]) for records in (data.train, data.test)]
         if shapes[0] != shapes[1]:
             raise DataError(
-                f"training images are {_shown(shapes[0])} and test images {_shown(shapes[1])}: make them alike."
+                f"training images are {shown(shapes[0])} and test images {shown(shapes[1])}: make them alike."
             )
         return data
 
@@ -184,10 +181,6 @@ def _folder(name: str) -> Path | None:
     return None
 
 
-def _shown(shape: tuple[int, ...]) -> str:
-    return " × ".join(map(str, shape))
-
-
 def _records(table: Any, *, image: str, label: str, classes: tuple[str, ...], size: int, memory: float) -> Records:
     """Return the records of a table: decoded and cached where they fit, streamed where they do not."""
     if len(table) == 0:
@@ -210,89 +203,3 @@ def _kept(path: Path) -> Tensor | None:
     with suppress(ReadError):
         return files.read_tensors(path).get("images")
     return None
-
-
-def _require_room(count: int, shape: tuple[int, ...]) -> None:
-    """Refuse to hold more images at once than the machine has memory for."""
-    needed, there = count * math.prod(shape), os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
-    if needed > there:
-        raise DataError(
-            f"{count} images of {_shown(shape)} take {needed / 2**30:,.0f} GiB and this machine has "
-            f"{there / 2**30:,.0f}: give a smaller 'size', 'memory' or 'batch_size'."
-        )
-
-
-_WORTH_A_THREAD = 1 << 16  # bytes of an image; handing a smaller one to a thread takes longer than decoding it
-
-
-class Streamed(Records):
-    """Records that are decoded when they are fetched."""
-
-    def __init__(self, table: Any, image: str, label: str, classes: tuple[str, ...], size: int) -> None:
-        import datasets
-
-        self.table = table.cast_column(image, datasets.Image(decode=False))
-        self.image, self.classes = image, classes
-        self._labels = label_numbers(table, label, classes)
-        self._columns = readers(table, image, label, classes)
-        with refusing_bombs():
-            first = decode(self.table[0][image], 0, (size, size) if size else None, None)
-        self.shape = tuple(first.shape)
-        self._resize = bool(size)
-
-    @property
-    def labels(self) -> Tensor:
-        return self._labels
-
-    @property
-    def columns(self) -> Columns:
-        return {**super().columns, **self._columns}
-
-    @property
-    def gibibytes(self) -> float:
-        """Return the size of the decoded records."""
-        return len(self) * math.prod(self.shape) / 2**30
-
-    @cached_property
-    def fingerprint(self) -> str:  # type: ignore[override]
-        """Hash the encoded images, the labels, and what decoding makes of them."""
-        digest = hashlib.sha256(repr((self.shape, self._resize)).encode())
-        digest.update(self.labels.numpy().tobytes())
-        for encoded in self._encoded():
-            digest.update(len(encoded).to_bytes(8, "big"))
-            digest.update(encoded)
-        return digest.hexdigest()
-
-    def _encoded(self) -> Iterable[bytes]:
-        """Yield the bytes of every image, from the table or its file; none for a missing one (decoding reports it)."""
-        for chunk in self.table.data.column(self.image).chunks:
-            for inside, path in zip(chunk.field("bytes"), chunk.field("path"), strict=True):
-                encoded = inside.as_py()
-                if not encoded and path.is_valid:
-                    with suppress(ReadError):
-                        encoded = files.read_bytes(Path(path.as_py()))
-                yield encoded or b""
-
-    def fetch(self, ids: Tensor) -> Fetched:
-        _require_room(len(ids), self.shape)
-        rows = self.table[ids.tolist()][self.image]
-        channels, height, width = self.shape
-        images = torch.empty((len(ids), *self.shape), dtype=torch.uint8)
-
-        def place(row: int) -> None:
-            image = decode(rows[row], int(ids[row]), (height, width) if self._resize else None, gray=channels == 1)
-            if tuple(image.shape) != self.shape:
-                _, h, w = image.shape
-                raise DataError(
-                    f"record {int(ids[row])} is {h} × {w} pixels while the first is {height} × {width}: give a size."
-                )
-            images[row] = image
-
-        with refusing_bombs():
-            if images[:1].numel() < _WORTH_A_THREAD:
-                for row in range(len(ids)):
-                    place(row)
-            else:
-                with ThreadPoolExecutor() as pool:
-                    list(pool.map(place, range(len(ids))))
-        return images, self.labels[ids]
