@@ -165,7 +165,7 @@ judging_options = _together(
     click.option("--flagged", is_flag=True, help="Keep blurred copies of what NudeNet finds, with boxes and scores."),
 )
 factory_option = click.option(
-    "--factory", metavar="MODULE:NAME", help="The code that builds the model, if its folder names one."
+    "--factory", metavar="MODULE:NAME", help="The code that builds the model, of a .pt file or if its folder names one."
 )
 
 

@@ -17,7 +17,10 @@ from .pending import again, require_no_links, resumable, unfinished
 from .seals import SCORES, read_scores, require_record
 
 # What a model folder may hold where no scores.json lists its files.
-_MODEL = ("config.json", "preprocessor_config.json", "*.safetensors", "*.safetensors.index.json")
+_MODEL = (
+    *("config.json", "preprocessor_config.json", "*.safetensors", "*.safetensors.index.json"),
+    *("*.pt", "*.pth", "*.ckpt"),
+)
 
 
 @contextmanager

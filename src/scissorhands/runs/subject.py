@@ -33,7 +33,8 @@ def load(
 
 def _scrubbed(folder: Path) -> str:
     """Return the run whose model the folder is, by whatever name, if that run has forgotten something; else nothing."""
-    real = folder.resolve() if folder.is_dir() else folder
+    real = folder.resolve() if folder.exists() else folder
+    real = real.parent if real.is_file() else real
     found = real.name == "model" and runs.is_run(real.parent) and runs.read(real.parent).ids("forget")
     return os.path.relpath(real.parent) if found else ""
 

@@ -4,7 +4,7 @@ import hashlib
 import json
 import os
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +17,9 @@ from ...distributed import full, load_weights, meta_device, on_rank_0, save_weig
 from ...errors import ModelError, did_you_mean, given, listed
 from ...plugins import named_object
 from ..pretrained import files_of, read_config, require_finite
+from . import checkpoint as checkpoints
 from . import huggingface
+from .checkpoint import Checkpoint
 from .classes import require_agreement
 from .networks import NETWORKS, Normalize
 
@@ -31,12 +33,14 @@ _PICKLES = (".bin", ".pt", ".pth", ".ckpt", ".pkl")
 class Blueprint:
     """How a model is built: one of our networks, a Hugging Face classifier, or the user's `package.module:factory`.
 
-    `classes` are the names of its outputs, in their order, where they are known.
+    `classes` are the names of its outputs, in their order, where they are known; `checkpoint` is the PyTorch file that
+    its weights came in, if they did.
     """
 
     name: str
     arguments: Mapping[str, Any] = field(default_factory=dict)
     classes: tuple[str, ...] = ()
+    checkpoint: Checkpoint | None = None
 
     def build(self) -> nn.Module:
         """Build the model with fresh weights."""
@@ -100,12 +104,16 @@ def load(folder: str | Path, factory: str | None = None, device: torch.device = 
     was sent must not decide what runs.
     """
     folder = Path(folder).expanduser()
+    if folder.suffix in checkpoints.SUFFIXES and not folder.is_dir():
+        return _from_file(folder, _of_code(folder, factory), device)
     if huggingface.on_hub(str(folder)):
         there, source = huggingface.located(str(folder))
         classifier = huggingface.opened(there, device)
         return classifier, Blueprint(source, classes=_class_names(classifier, there))
     config = _config(folder)
     files_of(folder)
+    if "checkpoint" in config:
+        return _from_file(folder / _file_name(folder, config), _blueprint(folder, config, factory), device)
     _refuse_pickles(folder)
     if "model_type" in config:
         classifier = huggingface.opened(folder, device)
@@ -134,8 +142,13 @@ def save(model: nn.Module, blueprint: Blueprint, folder: Path) -> None:
         huggingface.save(model, folder)
         return
     config = {"model": blueprint.name, "arguments": dict(blueprint.arguments), "classes": list(blueprint.classes)}
+    if blueprint.checkpoint:
+        config["checkpoint"] = blueprint.checkpoint.name
     on_rank_0(lambda: (folder / "config.json").write_text(json.dumps(config, indent=2) + "\n"))
-    save_weights(model, folder / WEIGHTS)
+    if blueprint.checkpoint:
+        checkpoints.save(model, blueprint.checkpoint, folder)
+    else:
+        save_weights(model, folder / WEIGHTS)
 
 
 def fingerprint(model: nn.Module) -> str:
@@ -145,6 +158,31 @@ def fingerprint(model: nn.Module) -> str:
         digest.update(f"{name} {value.dtype} {tuple(value.shape)}".encode())
         digest.update(full(value).cpu().contiguous().reshape(-1).view(torch.uint8).numpy().tobytes())
     return digest.hexdigest()[:16]
+
+
+def _from_file(path: Path, blueprint: Blueprint, device: torch.device) -> tuple[nn.Module, Blueprint]:
+    """Load a model whose weights are in a PyTorch file."""
+    with meta_device():
+        model = blueprint.build()
+    model = shard(model, device)
+    found = checkpoints.load(model, path)
+    require_finite(model, path)
+    return model, replace(blueprint, checkpoint=found)
+
+
+def _of_code(path: Path, factory: str | None) -> Blueprint:
+    """Return the blueprint of a model that the user's code builds."""
+    if not factory:
+        raise ModelError(f"{path} holds weights alone: name the code that builds the model, --factory my.module:Net")
+    return Blueprint(factory)
+
+
+def _file_name(folder: Path, config: Mapping[str, Any]) -> str:
+    """Return the name of the PyTorch file in a model folder."""
+    name = config["checkpoint"]
+    if not isinstance(name, str) or name != os.path.basename(name) or Path(name).suffix not in checkpoints.SUFFIXES:
+        raise ModelError(f"{folder / 'config.json'} is damaged: 'checkpoint' is {given(name)}, not a file beside it.")
+    return name
 
 
 def _config(folder: Path) -> dict[str, Any]:
@@ -189,9 +227,11 @@ def _refuse_pickles(folder: Path) -> None:
     weights = folder / WEIGHTS
     if not weights.exists() and not any(folder.glob("*.safetensors")):
         pickles = sorted(p.name for p in folder.iterdir() if p.suffix in _PICKLES)
-        found = (
-            f"; {pickles[0]} is a pickle, which can run code when loaded: convert it to safetensors" if pickles else ""
-        )
+        found = ""
+        if pickles:
+            found = f"; {pickles[0]} is a pickle, which can run code when loaded: convert it to safetensors"
+            if Path(pickles[0]).suffix in checkpoints.SUFFIXES:
+                found += ", or name that file, and with --factory the code that builds the model"
         raise ModelError(f"{folder} has no {WEIGHTS}{found}.")
     if weights.is_file():
         with weights.open("rb") as file:
