@@ -1,7 +1,9 @@
 """The command line: what it prints, what it leaves on disk, and how it answers mistakes."""
 
+import getpass
 import json
 import os
+import platform
 import re
 import shlex
 import shutil
@@ -10,6 +12,7 @@ import stat
 import subprocess
 import sys
 import time
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -287,6 +290,7 @@ def test_scrubbing_with_scissorhands_forgets_and_logs_every_step(trained: Path, 
     assert (answer.code, answer.err) == (0, "")
     assert "scissorhands" in answer.out
     assert "Acc forget" in answer.out
+    assert f"model  {tmp_path}/out/model\nnext   scissorhands evaluate {tmp_path}/out --level standard\n" in answer.out
     run = runs.read(tmp_path / "out")
     original = parsed(f"evaluate {trained} --forget class:3 -o {tmp_path}/original")
     assert run.result.scores["forget_accuracy"] < original["values"]["forget_accuracy"]
@@ -294,6 +298,18 @@ def test_scrubbing_with_scissorhands_forgets_and_logs_every_step(trained: Path, 
     events = [json.loads(line) for line in (tmp_path / "out" / "log.jsonl").read_text().splitlines()]
     assert events[0]["phase"] == "trim"
     assert events[-1]["step"] == events[-1]["steps"] == len(events) - 1
+
+
+def test_a_run_says_when_and_by_which_command_it_was_made_and_who_made_it_if_asked(trained: Path) -> None:
+    out = trained.parent / "signed"
+    done(f"scrub {trained} {QUICK} --who -o {out}", "--forget", "where:label == 3")
+    record = runs.read(out).record
+    assert record["who"] == f"{getpass.getuser()}@{platform.node()}"
+    expected = ["scissorhands", *shlex.split(f"scrub {trained} {QUICK} --who -o {out} --forget")]
+    assert shlex.split(record["command"]) == [*expected, record["split"]["forget"]]
+    begun, finished = (datetime.strptime(record[name], "%Y-%m-%dT%H:%M:%SZ") for name in ("begun", "finished"))
+    assert begun <= finished <= datetime.now(UTC).replace(tzinfo=None)
+    assert "who" not in runs.read(trained).record
 
 
 def test_a_run_and_its_page_name_no_record_and_no_file(trained: Path, tmp_path: Path) -> None:

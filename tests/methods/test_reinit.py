@@ -23,7 +23,7 @@ def test_only_marked_weights_change(init: str) -> None:
     before = {name: p.detach().clone() for name, p in model.named_parameters()}
     mask = torch.zeros(100, 400, dtype=torch.bool)
     mask[:, ::2] = True
-    assert reinitialize(model, [("0.weight", mask)], init, seed=0) == 20000
+    assert reinitialize(model, [("0.weight", mask)], init, seed=0) == {"0.weight": 20000}
     after = dict(model.named_parameters())
     assert torch.equal(after["0.weight"][~mask], before["0.weight"][~mask])
     assert (after["0.weight"][mask] != before["0.weight"][mask]).float().mean() > 0.99

@@ -4,6 +4,7 @@ import json
 import shutil
 import signal
 import time
+import tomllib
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -66,13 +67,15 @@ def base(nursery: Nursery, tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def content(folder: Path) -> dict[str, Any]:
-    """All that a run came to, but for what it cost."""
+    """All that a run came to, but for what it cost, when it ran, and by which command."""
     found: dict[str, Any] = {
         str(path.relative_to(folder)): path.read_bytes() for path in folder.rglob("*") if path.is_file()
     }
     scores = json.loads(found["scores.json"])
-    del scores["seconds"], scores["values"]["memory_mib"], scores["seal"]
-    return found | {"scores.json": scores}
+    del scores["seconds"], scores["values"]["memory_mib"], scores["seal"], scores["files"]["run.toml"]
+    record = tomllib.loads(found["run.toml"].decode())
+    del record["begun"], record["finished"], record["command"]
+    return found | {"scores.json": scores, "run.toml": record}
 
 
 def same(folder: Path, other: Path) -> bool:
@@ -202,10 +205,10 @@ def test_a_finished_run_holds_no_trace_of_its_checkpoints(nursery: Nursery, base
     begun(base, "clean")
     assert resumed(nursery, base, "clean").code == 0
     assert sorted(path.name for path in (base / "clean").iterdir()) == [
-        "outputs.safetensors",
         "forget.txt",
         "log.jsonl",
         "model",
+        "outputs.safetensors",
         "run.toml",
         "scores.json",
     ]

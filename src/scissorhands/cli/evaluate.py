@@ -109,7 +109,7 @@ def _place(model: str, what: dict[str, Any], output: Path | None, dry_run: bool,
         return Place(output or Path("nowhere"), **placing)
     if not (runs.is_run(Path(model)) or runs.resumable(Path(model))):
         raise click.UsageError(f"'{model}' is no run, so say what it should forget: --forget … --data … -o RUN.")
-    if idle := given("output", *what, "overwrite", "seed"):
+    if idle := given("output", *what, "overwrite", "seed", "who"):
         raise click.UsageError(f"'evaluate RUN' adds to the run itself; {idle} goes with --forget.")
     return Place(Path(model), **placing)
 

@@ -1,6 +1,8 @@
 """Options that several commands share, and how their text is read."""
 
 import json
+import shlex
+import sys
 from collections.abc import Callable, Iterable
 from contextlib import suppress
 from functools import wraps
@@ -85,6 +87,7 @@ _placing = (
     click.option("--overwrite", is_flag=True, help="Replace the run folder if it exists."),
     click.option("--seed", default=0, show_default=True, help="Seed of everything random but the division of data."),
     device_option,
+    click.option("--who", is_flag=True, help="Write down who runs it, as user@host."),
 )
 _pace = (
     click.option(
@@ -102,9 +105,24 @@ _pace = (
         help="What the layers compute in; weights and scores stay in full precision.",
     ),
 )
-place_options = _together("placing", *_placing)
+
+
+def _with_command(options: Decorator) -> Decorator:
+    """Return a decorator that adds the options of a place, and passes the command with their values."""
+
+    def apply(command: Any) -> Any:
+        @wraps(command)
+        def typed(placing: dict[str, Any], **values: Any) -> Any:
+            return command(placing={**placing, "command": shlex.join(["scissorhands", *sys.argv[1:]])}, **values)
+
+        return options(typed)
+
+    return apply
+
+
+place_options = _with_command(_together("placing", *_placing))
 long_run_options = _all(
-    _together("placing", *_placing, *_pace),
+    _with_command(_together("placing", *_placing, *_pace)),
     click.option("--resume", type=PATH, metavar="RUN", help="Resume an unfinished run."),
     json_option,
 )

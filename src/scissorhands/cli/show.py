@@ -2,6 +2,7 @@
 
 import json
 import math
+import shlex
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
@@ -70,7 +71,24 @@ def progress() -> Iterator[Log]:
 def show_made(run: Run, as_json: bool) -> None:
     """Show a run that was just made, and end with exit code 3 if it damaged its model."""
     show(run, as_json)
+    if not as_json:
+        _show_next(run)
     exit_if_damaged(run)
+
+
+def _show_next(run: Run) -> None:
+    """Show how long it took, where the model is, and what to do next."""
+    folder, task = shlex.quote(str(run.folder)), tasks.find(str(run.folder))
+    out.print(plain(f"begun {run.record['begun']}, finished {run.record['finished']}"))
+    if (run.folder / "model").is_dir():
+        out.print(f"model  {plain(run.folder / 'model')}")
+    steps = [f"scissorhands report {folder}"]
+    if run.record["verb"] == "train":
+        steps = [f"scissorhands scrub {folder} --forget … -o …"]
+    elif "standard" in task.levels:
+        steps.insert(0, f"scissorhands evaluate {folder} --level standard")
+    for number, step in enumerate(steps):
+        out.print(f"{'     ' if number else 'next '}  {plain(step)}")
 
 
 def show(run: Run, as_json: bool) -> None:

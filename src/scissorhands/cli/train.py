@@ -12,7 +12,7 @@ from ..runs.train import train as train_model
 from ..tasks.classification.request import named_data
 from .options import MODEL, arguments, data_options, long_run_options, run_option, settings_option
 from .resume import resumed
-from .show import progress, show
+from .show import progress, show_made
 
 
 @click.command()
@@ -52,4 +52,4 @@ def train(
     place = Place(output, **placing)
     with progress() as log:
         run = train_model(model, arguments(model_set), named, training, holdout, place, split_seed, log)
-    show(run, as_json)
+    show_made(run, as_json)

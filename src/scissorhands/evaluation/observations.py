@@ -98,6 +98,8 @@ def to_tensors(observed: Observations) -> dict[str, Tensor]:
     for name, value in observed.items():
         if isinstance(value, Outputs):
             found |= {f"{name}.logits": value.logits, f"{name}.labels": value.labels}
+        elif isinstance(value, dict) and name != "retrained":
+            found |= {f"{name}.{key}": x for key, x in to_tensors(value).items()}
         elif isinstance(value, list):
             found |= {f"{name}.{i}.{key}": x for i, one in enumerate(value) for key, x in to_tensors(one).items()}
         elif name != "retrained":
@@ -120,6 +122,8 @@ def from_tensors(tensors: Mapping[str, Tensor]) -> dict[str, Any]:
     for name, inner in nested.items():
         if inner.keys() == {"logits", "labels"}:
             found[name] = Outputs(**inner)
+        elif not all(key.partition(".")[0].isdecimal() for key in inner):
+            found[name] = from_tensors(inner)
         else:
             count = 1 + max(int(key.partition(".")[0]) for key in inner)
             found[name] = [

@@ -38,7 +38,7 @@ from .outputs import (
 )
 from .parameters import clip_, l1_norm, restore, select, snapshot, swapped, trainable, weights
 from .projection import bounded, guard, inner, overlap, subtract_
-from .reinit import INITS, reinitialize, reset, restart, without_norms
+from .reinit import INITS, reinitialize, reset, restart, trim_event, without_norms
 from .saliency import (
     SALIENCY,
     fisher_times,
@@ -116,6 +116,7 @@ __all__ = [
     "top_share",
     "train_mode_saliency",
     "trainable",
+    "trim_event",
     "utility",
     "weights",
     "widened",

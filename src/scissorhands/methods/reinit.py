@@ -7,13 +7,13 @@ process takes its part. So it changes nothing which other parameters are drawn, 
 import copy
 import math
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from typing import Protocol, runtime_checkable
+from typing import Any, Protocol, runtime_checkable
 
 import torch
 from torch import Tensor, nn
 from torch.nn.modules.batchnorm import _NormBase
 
-from ..distributed import exclusive_sum, full_module, local, materialize, shard_of, unsharded
+from ..distributed import all_reduce_sum_, full_module, local, materialize, shard_of, unsharded
 from ..errors import ModelError
 from ..randomness import generator, key, seeded
 
@@ -40,18 +40,26 @@ def without_norms(model: nn.Module, parameters: Mapping[str, nn.Parameter]) -> d
 
 def reinitialize(
     model: nn.Module, masks: Iterable[tuple[str, Tensor]], init: str, seed: int, *, zero_biases: bool = False
-) -> int:
-    """Re-initialize the marked weights, in place, and return how many there were."""
+) -> dict[str, int]:
+    """Re-initialize the marked weights, in place, and return how many there were of each parameter."""
     parameters, owner = dict(model.named_parameters()), owners(unsharded(model))
-    drawn = 0
+    drawn: dict[str, int] = {}
     with torch.no_grad():
         for name, mask in masks:
             weight = local(parameters[name])
             draw = _zero if zero_biases and name.rpartition(".")[2] == "bias" else INITS[init]
             fresh = shard_of(draw(owner[name], name, parameters[name], seed), parameters[name])
             weight.copy_(torch.where(mask, fresh.to(weight), weight))
-            drawn += int(mask.sum())
-    return exclusive_sum(drawn)[1]
+            drawn[name] = int(mask.sum())
+    counts = all_reduce_sum_(torch.tensor([*drawn.values()], dtype=torch.int64))
+    return dict(zip(drawn, counts.tolist(), strict=True))
+
+
+def trim_event(scope: Mapping[str, nn.Parameter], drawn: Mapping[str, int]) -> dict[str, Any]:
+    """Return what to log of a trim: how many weights were drawn anew, of how many, in all and by parameter."""
+    sizes = {name: parameter.numel() for name, parameter in scope.items()}
+    layers = {name: [count, sizes[name]] for name, count in drawn.items() if count}
+    return {"phase": "trim", "drawn": sum(drawn.values()), "of": sum(sizes.values()), "layers": layers}
 
 
 def reset(model: nn.Module, seed: int) -> None:

@@ -41,6 +41,7 @@ from .base import (
     top_share,
     train_mode_saliency,
     trainable,
+    trim_event,
     utility,
     without_norms,
 )
@@ -157,7 +158,7 @@ class Scissorhands(Method):
         top = top_share(score(model, problem, ranked, sample, self.batch_size), self.trim)
         chosen = ((name, mask) for name, mask in top if name in scope)
         drawn = reinitialize(model, chosen, self.init, problem.seed, zero_biases=self._reading.zero_biases)
-        log({"phase": "trim", "drawn": drawn, "of": sum(p.numel() for p in scope.values())})
+        log(trim_event(scope, drawn))
 
     def _repair(self, model: nn.Module, problem: Problem, before: Mapping[str, float], log: Log) -> None:
         """Algorithm 1, right: descend on the retained data, guarded against the forgotten.

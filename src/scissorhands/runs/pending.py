@@ -13,6 +13,9 @@ from ..files import read_toml, write_text
 from ..settings import to_toml
 from .layout import BEGUN
 
+# What may be otherwise when a run goes on; what is read from the folder is compared itself.
+_MAY_DIFFER = ("folder", "begun", "command", "who")
+
 
 def unfinished(folder: Path) -> Path:
     """Return the folder in which a run is written until it is complete."""
@@ -34,20 +37,21 @@ def again(folder: Path) -> str:
     return f"scissorhands {begun(unfinished(folder)).get('verb', 'scrub')} --resume {shlex.quote(path)}"
 
 
-def begin(work: Path, asked: Mapping[str, Any]) -> None:
-    """Write down what was asked; refuse a run that was begun with something else."""
-    on_rank_0(lambda: _begin(work, asked))
+def begin(work: Path, asked: Mapping[str, Any]) -> str:
+    """Write down what was asked; refuse a run that was begun with something else. Return when it was begun."""
+    return on_rank_0(lambda: _begin(work, asked))
 
 
-def _begin(work: Path, asked: Mapping[str, Any]) -> None:
+def _begin(work: Path, asked: Mapping[str, Any]) -> str:
     path = work / BEGUN
     known = begun(work) if path.exists() else None
     for name, value in asked.items() if known else ():
-        if known and known.get(name) != value and name != "folder":  # what was read from there is compared itself
+        if known and known.get(name) != value and name not in _MAY_DIFFER:
             what = f"'{name}' was {known.get(name)!r}, and is {value!r} now"
             raise RunError(f"{work} was begun with other settings: {what}. Start over with --overwrite, or remove it.")
     if known is None:
         write_text(path, to_toml(asked), private=True)
+    return str((known or asked)["begun"])
 
 
 def begun(work: Path) -> dict[str, Any]:

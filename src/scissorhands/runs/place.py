@@ -1,9 +1,13 @@
 """Where a run computes and is written, and what is written down of that."""
 
+import getpass
+import os
 import platform
+import shlex
 import warnings
 from collections.abc import Mapping
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
@@ -17,7 +21,7 @@ from ..methods.precision import PRECISIONS
 from ..settings import REQUIRED, Settings, non_negative, one_of, path, seed, setting, switch, text
 
 # What is written down when a run is begun.
-PLACING = ("overwrite", "seed", "device", "checkpoint", "precision", "variant")
+PLACING = ("overwrite", "seed", "device", "checkpoint", "precision", "variant", "command", "who")
 
 
 @dataclass(frozen=True)
@@ -32,6 +36,8 @@ class Place(Settings):
     precision: str = setting("full", one_of(*PRECISIONS), "what a method's layers compute in; scores are taken in full")
     resume: bool = setting(False, switch, "go on with what was begun there")
     variant: str = setting("", text, "what a recipe calls the settings of the method, where it has several")
+    command: str = setting("", text, "the command that was typed")
+    who: bool = setting(False, switch, "write down who ran it, as user@host")
 
     def torch_device(self) -> torch.device:
         """Return the device; `auto` is the accelerator if there is one."""
@@ -57,13 +63,28 @@ def run_inputs(verb: str, what: Mapping[str, Any], place: Place) -> dict[str, An
     restore_thread_count(place)
     placing = {name: getattr(place, name) for name in PLACING}
     placing["folder"] = str(Path.cwd())
-    return {"verb": verb, **what, **placing, "world_size": world_size(), "threads": torch.get_num_threads()}
+    processes = {"world_size": world_size(), "threads": torch.get_num_threads()}
+    return {"verb": verb, **what, **placing, **processes, "begun": now()}
 
 
-def about(verb: str, place: Place) -> dict[str, Any]:
-    """Say how a run was made."""
+def now() -> str:
+    """Return the date and time, in UTC.
+
+    >>> now()
+    '...-...-...T...:...:...Z'
+    """
+    return datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+
+
+def about(verb: str, place: Place, begun: str, forgotten: str = "") -> dict[str, Any]:
+    """Say how, when and by which command a run was made; `forgotten` says what it forgot, without naming records."""
+    signed = {"who": _who()} if place.who else {}
     return {
         "verb": verb,
+        "begun": begun,
+        "finished": now(),
+        **signed,
+        "command": _redacted(place.command, forgotten),
         "seed": place.seed,
         "device": str(place.torch_device()),
         "precision": place.precision,
@@ -73,3 +94,27 @@ def about(verb: str, place: Place) -> dict[str, Any]:
         "versions": {name: version(name) for name in ("scissorhands", "torch", "datasets", "scikit-learn")}
         | {"python": platform.python_version()},
     }
+
+
+def _who() -> str:
+    """Return the user and the machine."""
+    try:
+        user = getpass.getuser()
+    except (OSError, KeyError):  # a container may know no name
+        user = str(os.getuid())
+    return f"{user}@{platform.node()}"
+
+
+def _redacted(command: str, forgotten: str) -> str:
+    """Return the command without what it names after --forget, which may be a record, a person or a file.
+
+    >>> _redacted("scissorhands scrub RUN --forget ids:ada.txt -o OUT", "ids:#8485ebb0")
+    "scissorhands scrub RUN --forget 'ids:#8485ebb0' -o OUT"
+    """
+    words = shlex.split(command)
+    for number, word in enumerate(words):
+        if word.startswith("--forget="):
+            words[number] = f"--forget={forgotten}"
+        elif number and words[number - 1] == "--forget":
+            words[number] = forgotten
+    return shlex.join(words)

@@ -11,7 +11,7 @@ from ..evaluation.evaluate import Scores, judge, measure
 from ..metrics import METRICS
 from ..tasks import PreparedProblem, Task
 from . import Result, Run
-from .place import Place, about
+from .place import Place, about, now
 
 
 @dataclass(frozen=True)
@@ -34,9 +34,10 @@ class Scoring:
 
     def carry_out(self, reference: Run | None = None) -> Run:
         """Score the model, and write the run."""
+        begun = now()
         with runs.writing(self.place.folder, self.place.overwrite) as work:
             scores, observed = self.task.measure(self.posed)
-            runs.write_record(work, self._record(), self.posed.ids)
+            runs.write_record(work, self._record(begun), self.posed.ids)
             if observed:
                 runs.write_outputs(work, observed)
             runs.write_result(work, self._result(scores))
@@ -47,14 +48,15 @@ class Scoring:
     def expected(self) -> Run:
         """Return the run that scoring would make, but for its scores, and write nothing."""
         scores = Scores({}, self.posed.counts, manifest=self.posed.manifest)
-        return Run(self.place.folder, self._record(), self._result(scores))
+        return Run(self.place.folder, self._record(now()), self._result(scores))
 
-    def _record(self) -> dict[str, Any]:
+    def _record(self, begun: str) -> dict[str, Any]:
         """Say what is scored; its method is that of the run that made it."""
         made = self.task.run.record if self.task.run else {}
         maker = made["method"] if made.get("verb") == "scrub" else {"name": "original"}
         damaged = {"damage": made["damage"]} if made.get("damage") else {}  # it is still so, whatever is scored
-        record = {**about("evaluate", self.place), **damaged, **self.posed.record, "method": maker}
+        made_by = about("evaluate", self.place, begun, self.posed.record["split"]["forget"])
+        record = {**made_by, **damaged, **self.posed.record, "method": maker}
         return {**record, "model": {**record["model"], "weights": self.posed.weights}}
 
     def _result(self, scores: Scores) -> Result:

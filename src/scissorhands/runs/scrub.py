@@ -36,8 +36,8 @@ def scrub(
         task = load(source, factory, device, read)
         chosen = kind.make({**task.defaults(kind), **values})
         posed = task.pose(request, place.seed, device, lambda path: runs.from_there(path, place.folder), log)
-        runs.begin(work, run_inputs("scrub", _inputs(source, posed, method, chosen.to_dict()), place))
-        before = task.before(posed)
+        begun = runs.begin(work, run_inputs("scrub", _inputs(source, posed, method, chosen.to_dict()), place))
+        before, observed_before = task.before(posed)
         cost = run_with_checkpoints(
             lambda case, keep: chosen.scrub(posed.model, case, keep), posed.model, posed.problem, work, place, log
         )
@@ -45,7 +45,7 @@ def scrub(
         scores, observed = task.measure(posed, method)
         task.save(posed, work)
         record = {
-            **about("scrub", place),
+            **about("scrub", place, begun, posed.record["split"]["forget"]),
             **{f"{name}_before": value for name, value in before.items()},
             "damage": task.damage(kind, before, scores),
             **posed.record,
@@ -53,7 +53,7 @@ def scrub(
         }
         runs.write_record(work, record, posed.ids)
         if observed:
-            runs.write_outputs(work, observed)
+            runs.write_outputs(work, {**observed, "before": observed_before})
         runs.write_result(work, Result(scores, cost.seconds, cost.memory_mib))
     return runs.read(place.folder)
 

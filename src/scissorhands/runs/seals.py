@@ -47,6 +47,10 @@ _RECORD: Kinds = {
 _RECORD_MAY: Kinds = {
     "training_seed": int,
     "damage": str,
+    "begun": str,
+    "finished": str,
+    "who": str,
+    "command": str,
     "training": dict,
     "model.weights": str,
     "split.unseen": _NUMBER,

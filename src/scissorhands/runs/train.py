@@ -51,7 +51,7 @@ def train(
             "split_seed": split_seed,
             "fingerprint": data.train.fingerprint,
         }
-        runs.begin(work, run_inputs("train", inputs, place))
+        begun = runs.begin(work, run_inputs("train", inputs, place))
         with seeded(place.seed, "model"):
             built, blueprint = models.create(model, data.train, arguments)
         require_fit(built, data.train)
@@ -66,7 +66,7 @@ def train(
         models.save(built, blueprint, work / "model")
         held = {"holdout": holdout, "held_seed": split_seed}
         record = {
-            **about("train", place),
+            **about("train", place, begun),
             "model": model_record(model, model, blueprint),
             "training": training.to_dict(),
             "data": source.to_dict(),

@@ -139,8 +139,8 @@ class Task(ABC, Generic[R, P]):
         """Pose the problem; `relative` says how a path is written down."""
 
     @abstractmethod
-    def before(self, posed: P) -> dict[str, float]:
-        """Measure what a method must not make worse, before it begins."""
+    def before(self, posed: P) -> tuple[dict[str, float], Observations]:
+        """Measure what a method must not make worse, before it begins, and keep what was observed."""
 
     @abstractmethod
     def measure(self, posed: P, method: str | None = None) -> tuple[Scores, Observations]:

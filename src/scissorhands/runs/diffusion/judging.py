@@ -24,7 +24,7 @@ from ...tasks.diffusion.measures import Clip, Features
 from ...tasks.diffusion.nudity import Detector
 from ...tasks.diffusion.pictures import Pictures
 from .. import Result, Run
-from ..place import Place, about
+from ..place import Place, about, now
 from ..subject import load_classifier
 from . import flagged
 from .drawn import Drawn, mention
@@ -113,6 +113,7 @@ def judge(
     """
     if forget and not forget.text.startswith("concept:"):
         raise DataError(f"what was drawn is judged by a concept, such as concept:nudity,naked, not '{forget.text}'.")
+    begun = now()
     with runs.writing(place.folder, place.overwrite) as work:
         gone = drawn.gone(forget)
         require_sense(drawn.pictures.prompts, forget, panel)
@@ -122,7 +123,8 @@ def judge(
         if before and panel.detector:
             values |= _changes(values, nudity.found(before.folder, before.pictures, panel.detector, log))
         counts = {"forget": sum(gone), "retain": len(gone) - sum(gone)}
-        runs.write_record(work, _record(drawn, forget, panel, place, before, name), {})
+        made = about("judge", replace(place, seed=_seed(drawn, place)), begun, forget.text if forget else "")
+        runs.write_record(work, {**made, **_record(drawn, forget, panel, place, before, name)}, {})
         erased = "record" in drawn.maker
         seconds, memory = drawn.maker.get("seconds") if erased else reference_seconds, drawn.maker.get("memory_mib")
         scores = Scores(values, counts, failed)
@@ -219,15 +221,19 @@ def _classifier(source: str, device: torch.device) -> tuple[nn.Module, Sequence[
     raise ModelError(f"{source} does not say what its classes are called: name a run, or a Hugging Face classifier.")
 
 
+def _seed(drawn: Drawn, place: Place) -> int:
+    """Return the seed of the pipeline."""
+    return int(drawn.maker.get("record", {}).get("seed", place.seed))
+
+
 def _record(
     drawn: Drawn, forget: Forget | None, panel: Panel, place: Place, before: Drawn | None, name: str
 ) -> dict[str, Any]:
-    """Say what was judged and how; method, settings and seed are those of the pipeline."""
+    """Say what was judged and how; method and settings are those of the pipeline."""
     made = drawn.maker.get("record", {})
     erasure = made.get("data", {})
     divided = made.get("split", {"manifest": "", "fingerprint": "", "holdout": 0.0})
     return {
-        **about("judge", replace(place, seed=int(made.get("seed", place.seed)))),
         "model": {
             "source": runs.from_there(drawn.folder, place.folder),
             "origin": drawn.maker.get("name", drawn.folder.name),

@@ -102,16 +102,17 @@ class Classification(DividedTask[Request]):
             split=divided,
         )
 
-    def before(self, posed: Division) -> dict[str, float]:
+    def before(self, posed: Division) -> tuple[dict[str, float], Observations]:
         """Measure accuracies; refuse a model that knows no more of its training data than a guess."""
-        known = outputs(posed.model, {name: part for name, part in posed.split.parts().items() if name != "others"})
+        known = outputs(posed.model, posed.split.parts())
         said = known["retain"]
         if not posed.inputs["untrained"] and (reason := guesses(said.logits.argmax(1), said.labels)):
             raise ModelError(
                 f"{reason}, before anything was changed: the labels or the images of the data do not fit "
                 f"{self.source}. Look at --labels and at its preprocessing; to change it all the same, add --untrained."
             )
-        return {f"{name}_accuracy": accuracy(said.logits, said.labels) for name, said in known.items()}
+        values = {name: accuracy(said.logits, said.labels) for name, said in known.items() if name != "others"}
+        return {f"{name}_accuracy": value for name, value in values.items()}, known
 
     def measure(self, posed: Division, method: str | None = None) -> tuple[Scores, Observations]:
         said = outputs(posed.model, posed.split.parts())

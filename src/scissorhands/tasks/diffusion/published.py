@@ -30,6 +30,7 @@ from ...methods import (
     subtract_,
     top_share,
     trainable,
+    trim_event,
     weights,
     without_norms,
 )
@@ -64,7 +65,7 @@ class PublishedScissorhands(Method):
         masks = top_share(self._scores(model, problem), self.trim)
         chosen = ((name, mask) for name, mask in masks if name in scope)
         drawn = reinitialize(model, chosen, self.init, problem.seed)
-        log({"phase": "trim", "drawn": drawn, "of": sum(p.numel() for p in scope.values())})
+        log(trim_event(scope, drawn))
         descent = Descent(model, problem, self, "repair", log)
         for _ in descent.epochs(self.epochs):
             for forget, retain in descent.pairs(problem.forget, problem.retain):

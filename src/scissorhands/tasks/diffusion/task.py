@@ -96,8 +96,8 @@ class Diffusion(Task[Concept, PreparedProblem]):
             counts={"forget": len(problem.forget), "retain": len(problem.retain)},
         )
 
-    def before(self, posed: PreparedProblem) -> dict[str, float]:
-        return errors(posed.model, posed.problem)
+    def before(self, posed: PreparedProblem) -> tuple[dict[str, float], Observations]:
+        return errors(posed.model, posed.problem), {}
 
     def measure(self, posed: PreparedProblem, method: str | None = None) -> tuple[Scores, Observations]:
         return Scores(errors(posed.model, posed.problem), posed.counts, manifest=posed.manifest), {}
