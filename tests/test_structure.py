@@ -40,7 +40,7 @@ def inside(folder: str) -> list[Path]:
     return found
 
 
-BASE = ("errors", "settings", "randomness", "files", "plugins", "cost", "interrupts")
+BASE = ("errors", "settings", "randomness", "files", "plugins", "cost", "interrupts", "launcher", "choices")
 # Each room may import from the rooms after it, never from those before.
 ROOMS = (
     ("cli", "testing"),

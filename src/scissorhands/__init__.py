@@ -2,73 +2,11 @@
 
 from importlib.metadata import version
 
-from . import interrupts  # noqa: F401  # first, so that Ctrl-C ends a command quietly from here on
-from .data.forget import Forget
-from .data.problem import Problem
-from .data.sources import Source
-from .data.split import Split, split
-from .errors import ScissorhandsError
-from .evaluation.context import Evaluation
-from .evaluation.evaluate import Scores, evaluate
-from .methods import (
-    SCRUB,
-    SSD,
-    BoundaryExpand,
-    BoundaryShrink,
-    FineTune,
-    GradientAscent,
-    GradTau,
-    InfluenceUnlearning,
-    L1Sparse,
-    LoTUS,
-    Method,
-    MUNBa,
-    NegGradPlus,
-    RandomLabel,
-    ReGUn,
-    Retrain,
-    SalUn,
-    Scissorhands,
-    SFRon,
-)
-from .methods.damage import DamageWarning, GuessWarning
-from .methods.training import Training
-from .metrics import Verdict
+import lazy_loader
+
+from . import interrupts  # noqa: F401  # so that Ctrl-C ends a command quietly from here on
 
 __version__ = version("scissorhands")
 
-__all__ = [
-    "SCRUB",
-    "SSD",
-    "BoundaryExpand",
-    "BoundaryShrink",
-    "DamageWarning",
-    "Evaluation",
-    "FineTune",
-    "Forget",
-    "GradTau",
-    "GradientAscent",
-    "GuessWarning",
-    "InfluenceUnlearning",
-    "L1Sparse",
-    "LoTUS",
-    "MUNBa",
-    "Method",
-    "NegGradPlus",
-    "Problem",
-    "RandomLabel",
-    "ReGUn",
-    "Retrain",
-    "SFRon",
-    "SalUn",
-    "Scissorhands",
-    "ScissorhandsError",
-    "Scores",
-    "Source",
-    "Split",
-    "Training",
-    "Verdict",
-    "__version__",
-    "evaluate",
-    "split",
-]
+# The public names are in __init__.pyi. They are imported when they are used, since torch takes seconds.
+__getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)

@@ -18,7 +18,7 @@ from scissorhands.bench.classification import DEMO, bench
 from scissorhands.bench.entries import VARIANTS
 from scissorhands.bench.recipe import Recipe, load
 from scissorhands.bench.run import kind_of
-from scissorhands.cli.main import group
+from scissorhands.cli.train import train
 from scissorhands.data.forget import Forget
 from scissorhands.data.records import Stored
 from scissorhands.data.sources import KNOWN, Source
@@ -170,7 +170,7 @@ def test_code_that_a_recipe_names_runs_if_the_user_names_it_too(
 
 
 def test_a_recipe_holds_out_as_much_as_training_does(tmp_path: Path) -> None:
-    (option,) = (one for one in group.commands["train"].params if one.name == "holdout")
+    (option,) = (one for one in train.params if one.name == "holdout")
     assert Recipe.read(written(tmp_path, SMALL)).holdout == option.default == 0.1
 
 

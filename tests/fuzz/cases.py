@@ -155,9 +155,13 @@ def _spot(words: list[str], draw: Random, option: bool) -> int:
 
 def _known(words: list[str], draw: Random, verb: str, value: str) -> None:
     """An option of a verb with a value that it does not expect; none that may mean hours of work."""
+    from click import Context
+
     from scissorhands.cli.main import group
 
-    options = [one for one in group.commands[verb].params if one.param_type_name == "option"]
+    command = group.get_command(Context(group), verb)
+    assert command
+    options = [one for one in command.params if one.param_type_name == "option"]
     numeric = value in NUMBERS.values()
     fit = [
         one

@@ -38,6 +38,7 @@ from typing import Any
 from fuzz import healthy
 from fuzz.cases import FAMILIES, ROOMS, Case, made
 from fuzz.damage import OUTSIDE, RAN
+from helpers.nursery import import_package
 
 SECONDS, GIBIBYTES = 20.0, 3.0  # what a case may take; the process itself is not counted
 STRAY = 3.0  # seconds after which a case that does not heed its alarm is killed
@@ -326,7 +327,7 @@ def _import_all() -> None:
         from diffusers import AutoencoderKL, UNet2DConditionModel  # noqa: F401
         from transformers import CLIPTextModel, CLIPTokenizer, ViTForImageClassification  # noqa: F401
 
-        import scissorhands.cli  # noqa: F401
+        import_package()
     transformers.logging.set_verbosity_error()
     torch.set_num_threads(1)
 

@@ -9,6 +9,7 @@ import gc
 import importlib
 import json
 import os
+import pkgutil
 import random
 import runpy
 import shlex
@@ -278,15 +279,23 @@ def _script(asked: Mapping[str, Any]) -> None:
     runpy.run_path(sys.argv[0], run_name="__main__")
 
 
+def import_package() -> None:
+    """Import all of the package, which a command does only as far as it needs to."""
+    import scissorhands
+
+    for module in pkgutil.walk_packages(scissorhands.__path__, "scissorhands."):
+        if module.name != "scissorhands.__main__":
+            importlib.import_module(module.name)
+
+
 def _import_all() -> None:
     """Import what commands need, and what PyTorch would import at the first step of an optimizer; read the digits."""
     import sklearn.svm
     import torch._dynamo
 
-    import scissorhands.cli
     from scissorhands.data.sources import _every_digit
 
-    assert scissorhands.cli
+    import_package()
     assert sklearn.svm
     assert torch._dynamo
     assert _every_digit()  # by NumPy alone: a fork of a process in which PyTorch has started threads would hang

@@ -17,10 +17,10 @@ from sklearn.svm import SVC
 from torch import Tensor
 
 import scissorhands as sh
+from scissorhands.choices import LEVELS
 from scissorhands.evaluation.gatherers import GATHERERS
 from scissorhands.metrics import (
     GAP_OVER,
-    LEVELS,
     METRICS,
     Interval,
     Outputs,

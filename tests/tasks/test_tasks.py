@@ -9,12 +9,13 @@ import pytest
 from helpers import tinysd
 from helpers.commands import cli, done
 from scissorhands import tasks
+from scissorhands.choices import LEVELS
 from scissorhands.data.forget import Forget
 from scissorhands.data.split import Split
 from scissorhands.errors import ModelError, SettingError
 from scissorhands.evaluation.evaluate import Scores
 from scissorhands.methods import METHODS, Method
-from scissorhands.metrics import LEVELS, METRICS
+from scissorhands.metrics import METRICS
 from scissorhands.runs.place import Place
 from scissorhands.runs.scrub import scrub
 from scissorhands.runs.subject import load_classifier

@@ -10,12 +10,12 @@ from typing import Any, ClassVar, Self
 import torch
 
 from .. import runs
+from ..choices import HOLDOUT, LEVELS
 from ..data.forget import Forget
 from ..data.sources import Source
 from ..errors import DataError, RunError, SettingError, did_you_mean, given
 from ..files import read_toml
 from ..methods.training import Training
-from ..metrics import LEVELS
 from ..runs import Run
 from ..settings import REQUIRED, Rule, Settings, names, numbers, one_of, setting, share_below_one, table, text
 from ..tasks import method
@@ -26,7 +26,6 @@ from .pace import seconds_per_record
 
 # The paper's comparison: the oracle first, then the eight others, then its own method.
 PAPER = ("retrain", "finetune", "ascent", "influence", "shrink", "expand", "l1sparse", "salun", "scissorhands")
-HOLDOUT = 0.1  # the share of the training data that is held out as unseen, unless something else is asked
 _BYTES, _DEPTH = 4 << 20, 8  # more than any recipe has
 _whole = Rule("a whole number", lambda x: True)
 _records = Rule("a whole number, 0 or more", lambda x: x >= 0, most=32)

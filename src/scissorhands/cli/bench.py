@@ -4,19 +4,24 @@ from pathlib import Path
 
 import click
 
-from ..bench.plan import plan
-from ..bench.run import run
-from .options import PATH, device_option, recipe_level_option
-from .show import progress, show_bench, show_plan
+from .options import PATH, device_option, recipe_level_option, required_unless
 
 
 @click.command()
 @click.argument("recipe", type=PATH)
-@click.option("-o", "--output", type=PATH, help="The folder to write; what is done there is kept.")
+@click.option(
+    "-o",
+    "--output",
+    type=PATH,
+    callback=required_unless("dry_run"),
+    help="The folder to write; what is done there is kept.",
+)
 @recipe_level_option
 @click.option("--trust", multiple=True, metavar="MODULE:NAME", help="Code that the recipe names and that may run.")
 @device_option
-@click.option("--dry-run", is_flag=True, help="Say what would be run, for how long, and with which settings.")
+@click.option(
+    "--dry-run", is_flag=True, is_eager=True, help="Say what would be run, for how long, and with which settings."
+)
 @click.option("--json", "as_json", is_flag=True, help="Print the table, or the plan, as JSON.")
 def bench(
     recipe: Path,
@@ -28,11 +33,13 @@ def bench(
     as_json: bool,
 ) -> None:
     """Run the experiment of a RECIPE, or go on with it."""
-    if dry_run:
+    from ..bench.plan import plan
+    from ..bench.run import run
+    from .show import progress, show_bench, show_plan
+
+    if output is None or dry_run:
         show_plan(plan(recipe, device, trust), as_json)
         return
-    if output is None:
-        raise click.UsageError("Missing option '-o' / '--output'.")
     with progress() as log:
         found = run(recipe, output, device, level, trust, log)
     show_bench(found, output, as_json)

@@ -4,9 +4,7 @@ from pathlib import Path
 
 import click
 
-from ..bench import classification, diffusion_demo
 from .options import PATH, device_option, level_option
-from .show import progress, show_bench
 
 
 @click.command()
@@ -18,6 +16,9 @@ from .show import progress, show_bench
 @click.option("--json", "as_json", is_flag=True, help="Print the table as JSON.")
 def demo(diffusion: bool, output: Path | None, overwrite: bool, level: str | None, device: str, as_json: bool) -> None:
     """Forget a digit by every method of the paper, three seeds."""
+    from ..bench import classification, diffusion_demo
+    from .show import progress, show_bench
+
     if diffusion and level:
         raise click.UsageError("--level applies only to classifiers: leave it out with --diffusion.")
     output = output or Path("runs/demo-diffusion" if diffusion else "runs/demo")

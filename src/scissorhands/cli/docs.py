@@ -6,8 +6,9 @@ python -m scissorhands.cli.docs docs      # writes the pages into the folder
 import sys
 from pathlib import Path
 
+from ..choices import LEVELS
 from ..evaluation.context import Evaluation
-from ..metrics import LEVELS, METRICS
+from ..metrics import METRICS
 from ..settings import Settings
 from ..tasks import methods
 from .describe import details, shown, summary

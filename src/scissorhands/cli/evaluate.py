@@ -1,20 +1,10 @@
 """scissorhands evaluate: score a model, look deeper at a run, or compare it with a reference."""
 
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
-from .. import runs, tasks
-from ..distributed import barrier, rank
-from ..evaluation.context import Evaluation, discard_shadows
-from ..methods.training import Training
-from ..runs import Run
-from ..runs.audit import Audit
-from ..runs.place import Place
-from ..runs.score import Scoring, compare
-from ..runs.subject import load
-from .escape import plain
 from .options import (
     MODEL,
     PATH,
@@ -27,7 +17,9 @@ from .options import (
     require_options,
     settings_option,
 )
-from .show import err, progress, show
+
+if TYPE_CHECKING:
+    from ..runs.place import Place
 
 
 @click.command()
@@ -62,11 +54,18 @@ def evaluate(
     as_json: bool,
 ) -> None:
     """Score MODEL on what is to be forgotten, or look deeper at the run MODEL, or compare it with a reference."""
+    from .. import runs, tasks
+    from ..distributed import barrier
+    from ..runs.audit import Audit
+    from ..runs.score import Scoring, compare
+    from ..runs.subject import load
+    from .level import deepened, parsed
+    from .show import progress, show
+
     level, task = level or "quick", tasks.find(model)
     require_options((*what, "factory"), task, model)
     tasks.require_level(level, task, model)
-    effort, lessons = Evaluation.parsed(settings), Training.parsed(training)
-    _require_sense(level, effort, lessons, pictures)
+    effort, lessons = parsed(level, settings, training, pictures)
     reference = runs.checked(against) if against else None
     scrubbed = reference and reference.method not in ("retrain", "original")
     if reference and scrubbed and reference.folder.resolve() == Path(model).resolve():
@@ -80,29 +79,22 @@ def evaluate(
             run = scoring.expected() if dry_run else scoring.carry_out(reference)
     asked = (level, effort, lessons, factory, place.torch_device(), method, pictures, scoring)
     if run and dry_run:
-        _deepened(Audit(run, *asked), dry_run)
+        deepened(Audit(run, *asked), dry_run)
         return
     run = run or runs.read(Path(model))
     with runs.locked(run.folder):
         run = runs.checked(run.folder)  # somebody may have added to it until it was locked
-        run = _deepened(Audit(run, *asked), dry_run)
+        run = deepened(Audit(run, *asked), dry_run)
         if not dry_run:
             show(compare(run, reference) if reference else run, as_json)
     barrier()
 
 
-def _require_sense(level: str, effort: dict[str, Any], lessons: dict[str, Any], pictures: bool) -> None:
-    """Refuse settings that are wrong, or that go with another level."""
-    Evaluation.make(effort)
-    Training.make(lessons)
-    if (effort or lessons) and level == "quick":
-        raise click.UsageError("--set and --train are about what a level above quick trains: add --level standard.")
-    if pictures and level == "quick":
-        raise click.UsageError("--pictures are drawn at a level above quick: add --level standard.")
-
-
-def _place(model: str, what: dict[str, Any], output: Path | None, dry_run: bool, placing: dict[str, Any]) -> Place:
+def _place(model: str, what: dict[str, Any], output: Path | None, dry_run: bool, placing: dict[str, Any]) -> "Place":
     """Return where the scores go: to a new run, or to the run that MODEL is; refuse what fits neither."""
+    from .. import runs
+    from ..runs.place import Place
+
     if what["forget"]:
         if output is None and not dry_run:
             raise click.UsageError("'evaluate MODEL --forget …' needs a place for the scores: -o RUN.")
@@ -112,42 +104,3 @@ def _place(model: str, what: dict[str, Any], output: Path | None, dry_run: bool,
     if idle := given("output", *what, "overwrite", "seed", "who"):
         raise click.UsageError(f"'evaluate RUN' adds to the run itself; {idle} goes with --forget.")
     return Place(Path(model), **placing)
-
-
-def _deepened(audit: Audit, dry_run: bool) -> Run:
-    """Return the run with the observations of the level, after saying what that takes here; a dry run only says it."""
-    try:
-        _show_plan(audit, dry_run)
-        if dry_run:
-            return audit.run
-        with progress() as log:
-            return audit.carry_out(log)
-    finally:
-        if rank() == 0:
-            discard_shadows()
-
-
-def _show_plan(audit: Audit, dry_run: bool) -> None:
-    """Say what the level takes here; the quick level takes nothing, which only a dry run says."""
-    if audit.level == "quick":
-        if dry_run:
-            err.print("level quick trains nothing.")
-        return
-    steps = audit.plan()
-    total = _about(sum(step.seconds for step in steps))
-    err.print(f"level {audit.level}: {f'{total}, measured on a few steps here' if steps else 'all of it is there'}")
-    for step in steps:
-        err.print(f"  {_about(step.seconds):>16}  {plain(step.what)}")
-
-
-def _about(seconds: float) -> str:
-    """Say a duration as a person does.
-
-    >>> _about(0.3), _about(45), _about(600), _about(9000)
-    ('less than 1 s', 'about 45 s', 'about 10 min', 'about 2.5 h')
-    """
-    if seconds < 1:
-        return "less than 1 s"
-    if seconds < 100:
-        return f"about {seconds:.0f} s"
-    return f"about {seconds / 60:.0f} min" if seconds < 6000 else f"about {seconds / 3600:.1f} h"

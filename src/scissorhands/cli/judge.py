@@ -6,13 +6,7 @@ from typing import Any
 
 import click
 
-from ..data.forget import Forget
-from ..runs.diffusion import judging
-from ..runs.diffusion.drawn import Drawn
-from ..runs.diffusion.judging import Judging
-from ..runs.place import Place
 from .options import PATH, device_option, given, json_option, judging_options
-from .show import progress, show
 
 
 @click.command()
@@ -35,6 +29,13 @@ def judge(
     as_json: bool,
 ) -> None:
     """Judge the images in DRAWN, a folder that 'sample' filled, or another with a metadata.csv."""
+    from ..data.forget import Forget
+    from ..runs.diffusion import judging
+    from ..runs.diffusion.drawn import Drawn
+    from ..runs.diffusion.judging import Judging
+    from ..runs.place import Place
+    from .show import progress, show
+
     if given("threshold") and not by["nudity"]:
         raise click.UsageError("--threshold applies only to NudeNet: add --nudity.")
     if by["flagged"] and not by["nudity"]:

@@ -5,42 +5,60 @@ import os
 import signal
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from functools import wraps
+from importlib import import_module
 from io import TextIOWrapper
-from typing import Any
+from typing import Any, NoReturn
 
 import click
 
 from .. import interrupts
-from ..distributed import exit_process, process_group, rank, under_torchrun
 from ..errors import ScissorhandsError, did_you_mean
-from .bench import bench
-from .demo import demo
+from ..launcher import under_torchrun
+from .console import err, out
 from .escape import plain
-from .evaluate import evaluate
 from .exit_codes import CODES
-from .judge import judge
-from .methods import methods
-from .report import report
-from .sample import sample
-from .scrub import scrub
-from .show import err, out
-from .train import train
 
 _DEBUG = "SCISSORHANDS_DEBUG"
 _MISTAKES = (errno.ENOENT, errno.ENOTDIR, errno.EISDIR, errno.EACCES, errno.ELOOP, errno.ENAMETOOLONG, errno.EINVAL)
 
 
+# In the order of use. Each is the command of that name in the module of that name.
+VERBS = ("train", "scrub", "evaluate", "report", "sample", "judge", "methods", "bench", "demo")
+
+
 class _Group(click.Group):
-    """Suggests the nearest command for a misspelled one, and lists commands in the order of use."""
+    """Imports a command when it is asked for, suggests the nearest one for a misspelled name, lists all as in VERBS."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
-        return list(self.commands)
+        return list(VERBS)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        if cmd_name in VERBS and cmd_name not in self.commands:
+            command: click.Command = getattr(import_module(f".{cmd_name}", __package__), cmd_name)
+            command.callback = _ready(command.callback)
+            self.add_command(command)
+        return super().get_command(ctx, cmd_name)
 
     def resolve_command(self, ctx: click.Context, args: list[str]) -> Any:
-        if args and not args[0].startswith("-") and args[0] not in self.commands:
-            raise click.UsageError(f"there is no command '{args[0]}'. {did_you_mean(args[0], self.commands)}")
+        if args and not args[0].startswith("-") and args[0] not in VERBS:
+            raise click.UsageError(f"there is no command '{args[0]}'. {did_you_mean(args[0], VERBS)}")
         return super().resolve_command(ctx, args)
+
+
+def _ready(work: Callable[..., Any] | None) -> Callable[..., Any]:
+    """Return the work of a command, done once torch and all else that takes seconds to import is imported."""
+    assert work
+
+    @wraps(work)
+    def begin(*args: Any, **values: Any) -> Any:
+        import_module(".show", __package__)
+        interrupts.restore()
+        return work(*args, **values)
+
+    return begin
 
 
 @click.group(
@@ -51,14 +69,9 @@ def group() -> None:
     """Make a trained model forget chosen training data, and measure how well it forgot."""
 
 
-for command in (train, scrub, evaluate, report, sample, judge, methods, bench, demo):
-    group.add_command(command)
-
-
 def main() -> None:
     """Run the command that the arguments of this process ask for."""
     signal.signal(signal.SIGTERM, _stop)
-    interrupts.restore()
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, TextIOWrapper):
             stream.reconfigure(errors="replace")  # a terminal that lacks a character shows another
@@ -67,8 +80,31 @@ def main() -> None:
     except SystemExit as end:
         if not isinstance(end.code, int):  # a message, which Python prints
             raise
-        exit_process(end.code)
-    exit_process(0)
+        _exit(end.code)
+    _exit(0)
+
+
+def _exit(code: int) -> NoReturn:
+    """End this process, as one that torchrun started has to be ended."""
+    if under_torchrun():
+        from ..distributed import exit_process
+
+        exit_process(code)
+    sys.exit(code)
+
+
+@contextmanager
+def _processes() -> Iterator[None]:
+    """Join the processes that torchrun started, of which the first one prints; alone, do nothing."""
+    out.quiet = err.quiet = False
+    if not under_torchrun():
+        yield
+        return
+    from ..distributed import process_group, rank
+
+    with process_group():
+        out.quiet = err.quiet = rank() > 0
+        yield
 
 
 def _stop(*_: Any) -> None:
@@ -81,8 +117,7 @@ def _answer() -> None:
     """Run the command. Report any error in one line, with exit code 2 for a user's mistake."""
     try:
         _require_text(sys.argv[1:])
-        with process_group():
-            out.quiet = err.quiet = rank() > 0
+        with _processes():
             code = group.main(prog_name="scissorhands", standalone_mode=False)
         if code:  # what a command ended with by `Exit`
             sys.exit(code)

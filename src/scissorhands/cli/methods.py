@@ -2,10 +2,9 @@
 
 import click
 
-from .. import tasks
+from .console import out, say_json
 from .describe import summary
 from .escape import plain
-from .show import out, say_json, show_rows
 
 
 @click.command()
@@ -13,6 +12,9 @@ from .show import out, say_json, show_rows
 @click.option("--json", "as_json", is_flag=True, help="Print as JSON.")
 def methods(name: str | None, as_json: bool) -> None:
     """List the methods, or show the settings of one."""
+    from .. import tasks
+    from .show import show_rows
+
     if name is None:
         known = tasks.methods().items()
         show_rows([{"name": each, "paper": kind.paper, "what": summary(kind)} for each, kind in known], as_json)

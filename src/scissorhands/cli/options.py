@@ -7,16 +7,16 @@ from collections.abc import Callable, Iterable
 from contextlib import suppress
 from functools import wraps
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 from click.core import ParameterSource
 
-from .. import tasks
-from ..methods.precision import PRECISIONS
-from ..metrics import LEVELS
+from ..choices import LEVELS, PRECISIONS
 from ..settings import Settings
-from ..tasks import Task
+
+if TYPE_CHECKING:
+    from ..tasks import Task
 
 Decorator = Callable[[Any], Any]
 
@@ -82,7 +82,22 @@ def settings_option(*names: str, **more: Any) -> Decorator:
 
 device_option = click.option("--device", default="auto", show_default=True, help="auto, cpu, cuda, cuda:1, mps …")
 json_option = click.option("--json", "as_json", is_flag=True, help="Print the result as JSON.")
-run_option = click.option("-o", "--output", type=PATH, help="The run folder to write.")
+
+
+def required_unless(other: str) -> Callable[[click.Context, click.Parameter, Any], Any]:
+    """Return the callback of a parameter that a command needs unless another option, an eager one, is given."""
+
+    def check(ctx: click.Context, param: click.Parameter, value: Any) -> Any:
+        if value is None and not ctx.params.get(other):
+            raise click.MissingParameter(ctx=ctx, param=param)
+        return value
+
+    return check
+
+
+run_option = click.option(
+    "-o", "--output", type=PATH, callback=required_unless("resume"), help="The run folder to write."
+)
 _placing = (
     click.option("--overwrite", is_flag=True, help="Replace the run folder if it exists."),
     click.option("--seed", default=0, show_default=True, help="Seed of everything random but the division of data."),
@@ -123,7 +138,7 @@ def _with_command(options: Decorator) -> Decorator:
 place_options = _with_command(_together("placing", *_placing))
 long_run_options = _all(
     _with_command(_together("placing", *_placing, *_pace)),
-    click.option("--resume", type=PATH, metavar="RUN", help="Resume an unfinished run."),
+    click.option("--resume", type=PATH, metavar="RUN", is_eager=True, help="Resume an unfinished run."),
     json_option,
 )
 
@@ -195,8 +210,10 @@ def given(*names: str) -> str:
     return written[found[0]] if found else ""
 
 
-def require_options(names: Iterable[str], task: type[Task[Any, Any]], model: str) -> None:
+def require_options(names: Iterable[str], task: "type[Task[Any, Any]]", model: str) -> None:
     """Refuse options that are given, and are for other kinds of models."""
+    from .. import tasks
+
     for name in names:
         if name not in task.options and (idle := given(name)):
             others = [other for other in tasks.TASKS if name in other.options]

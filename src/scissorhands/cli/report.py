@@ -4,12 +4,11 @@ from pathlib import Path
 
 import click
 
+from ..choices import PAGE
 from ..errors import RunError
-from ..report import page, table
-from ..runs.claims import PAGE
+from .console import err
 from .escape import plain
 from .options import PATH
-from .show import err, show_table
 
 
 @click.command()
@@ -22,6 +21,9 @@ from .show import err, show_table
 @click.option("--json", "as_json", is_flag=True, help="Print the table as JSON.")
 def report(folders: tuple[Path, ...], output: Path, title: str, pictures: bool, as_json: bool) -> None:
     """Make one page of some runs; a RUN may be a folder of runs, such as a bench."""
+    from ..report import page, table
+    from .show import show_table
+
     if output.is_dir():
         raise RunError(f"cannot write {output}: it is a folder.")
     if output.suffix.lower() not in (".html", ".htm"):

@@ -2,20 +2,17 @@
 
 from contextlib import suppress
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
 from ..errors import RunError
-from ..runs.diffusion.drawn import sign
-from ..runs.place import Place
-from ..tasks.diffusion import drawing
-from ..tasks.diffusion import pipeline as pipelines
-from ..tasks.diffusion.drawing import Drawing
-from ..tasks.diffusion.prompts import Prompt
-from ..tasks.diffusion.prompts import prompts as read_prompts
+from .console import err
 from .escape import plain
 from .options import PATH, device_option, given, settings_option
-from .show import err, progress
+
+if TYPE_CHECKING:
+    from ..tasks.diffusion.prompts import Prompt
 
 
 @click.command()
@@ -34,6 +31,13 @@ def sample(
     pipeline: Path, prompts: str, per_prompt: int, settings: tuple[str, ...], output: Path, seed: int, device: str
 ) -> None:
     """Draw images from a diffusion PIPELINE, with their prompts."""
+    from ..runs.diffusion.drawn import sign
+    from ..runs.place import Place
+    from ..tasks.diffusion import drawing
+    from ..tasks.diffusion import pipeline as pipelines
+    from ..tasks.diffusion.drawing import Drawing
+    from .show import progress
+
     how = Drawing.make(Drawing.parsed(settings))
     if output.exists() and not output.is_dir():
         raise RunError(f"cannot write to {output}: it is not a folder.")
@@ -47,8 +51,11 @@ def sample(
     err.print(f"wrote {len(wanted)} images to {plain(output)}")
 
 
-def _wanted(prompts: str, per_prompt: int, seed: int) -> dict[str, Prompt]:
+def _wanted(prompts: str, per_prompt: int, seed: int) -> "dict[str, Prompt]":
     """Return what to draw, by the names of files: prompts that are typed, or those in a file."""
+    from ..tasks.diffusion import drawing
+    from ..tasks.diffusion.prompts import prompts as read_prompts
+
     if prompts.lower().endswith(".csv") or _is_file(prompts):
         if idle := given("per_prompt"):
             raise click.UsageError(f"{idle} applies only to typed prompts; a file has one image for each line.")

@@ -5,24 +5,20 @@ from typing import Any
 
 import click
 
-from .. import tasks
-from ..runs.place import Place
-from ..runs.scrub import scrub as scrub_model
 from .options import (
     MODEL,
     factory_option,
     long_run_options,
     require_options,
+    required_unless,
     run_option,
     scrub_options,
     settings_option,
 )
-from .resume import resumed
-from .show import progress, show_made
 
 
 @click.command()
-@click.argument("model", type=MODEL, required=False)
+@click.argument("model", type=MODEL, required=False, callback=required_unless("resume"))
 @scrub_options
 @factory_option
 @click.option("--method", default="scissorhands", show_default=True, help="A name from 'methods', or module:Class.")
@@ -41,11 +37,17 @@ def scrub(
     resume: Path | None,
 ) -> None:
     """Make MODEL forget: a model folder, a run, a Hugging Face name, or a diffusion pipeline."""
+    from .. import tasks
+    from ..runs.place import Place
+    from ..runs.scrub import scrub as scrub_model
+    from .resume import resumed
+    from .show import progress, show_made
+
     if resume:
         resumed("scrub", resume, factory, method, as_json)
         return
-    if model is None or output is None:
-        raise click.UsageError("Missing argument 'MODEL'." if model is None else "Missing option '-o'.")
+    assert model is not None
+    assert output is not None
     place, task = Place(output, **placing), tasks.find(model)
     require_options((*what, "factory"), task, model)
     values = tasks.method(method, task, model).parsed(settings)

@@ -1,14 +1,11 @@
 """What commands print: results, tables, progress, warnings."""
 
-import json
-import math
 import shlex
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-import click
 from rich.console import Console
 from rich.measure import Measurement
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
@@ -22,26 +19,10 @@ from ..methods.damage import advice
 from ..metrics import METRICS
 from ..report import table
 from ..runs import Run
+from .console import err, out, say_json
 from .describe import shown as typed
 from .escape import one_line, plain
 from .exit_codes import exit_if_damaged
-
-out = Console(highlight=False, emoji=False, soft_wrap=True)
-err = Console(stderr=True, highlight=False, emoji=False, soft_wrap=True)
-
-
-def say_json(value: Any) -> None:
-    """Print a value as JSON, which has no infinity and no NaN: they become null."""
-
-    def finite(one: Any) -> Any:
-        if isinstance(one, Mapping):
-            return {name: finite(inner) for name, inner in one.items()}
-        if isinstance(one, list | tuple):
-            return [finite(inner) for inner in one]
-        return None if isinstance(one, float) and not math.isfinite(one) else one
-
-    if not out.quiet:
-        click.echo(json.dumps(finite(value), indent=2))
 
 
 @contextmanager

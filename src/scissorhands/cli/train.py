@@ -5,18 +5,25 @@ from typing import Any
 
 import click
 
-from ..bench.recipe import HOLDOUT
-from ..methods.training import Training
-from ..runs.place import Place
-from ..runs.train import train as train_model
-from ..tasks.classification.request import named_data
-from .options import MODEL, arguments, data_options, long_run_options, run_option, settings_option
-from .resume import resumed
-from .show import progress, show_made
+from ..choices import HOLDOUT
+from .options import (
+    MODEL,
+    arguments,
+    data_options,
+    long_run_options,
+    required_unless,
+    run_option,
+    settings_option,
+)
 
 
 @click.command()
-@click.option("--model", type=MODEL, help="small, resnet18, resnet34, module:factory, or Hugging Face name.")
+@click.option(
+    "--model",
+    type=MODEL,
+    callback=required_unless("resume"),
+    help="small, resnet18, resnet34, module:factory, or Hugging Face name.",
+)
 @settings_option("--model-set", help="An argument of the model, such as width=16.")
 @data_options
 @settings_option("--set", "settings", help="A setting of training, such as epochs=30.")
@@ -40,11 +47,18 @@ def train(
     resume: Path | None,
 ) -> None:
     """Train a classifier, with some data held out."""
+    from ..methods.training import Training
+    from ..runs.place import Place
+    from ..runs.train import train as train_model
+    from ..tasks.classification.request import named_data
+    from .resume import resumed
+    from .show import progress, show_made
+
     if resume:
         resumed("train", resume, factory, None, as_json)
         return
-    if model is None or output is None:
-        raise click.UsageError(f"Missing option {'--model' if model is None else '-o'!r}.")
+    assert model is not None
+    assert output is not None
     if not 0 <= holdout < 1:
         raise click.BadParameter(f"'holdout' must be a share from 0, below 1, not {holdout}.")
     named = named_data("digits" if data is None else data, data_set)

@@ -1,5 +1,6 @@
 """Many processes, as `torchrun` starts them: the only importer of torch.distributed."""
 
+from ..launcher import under_torchrun
 from .batches import Batch, fetch_share, gather_rows, is_padding, mean_over_ranks, own_share
 from .processes import (
     all_reduce_sum_,
@@ -14,7 +15,6 @@ from .processes import (
     raise_on_all_ranks,
     rank,
     rank_key,
-    under_torchrun,
     world_size,
 )
 from .sharding import (

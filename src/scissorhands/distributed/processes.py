@@ -17,16 +17,12 @@ import torch.distributed as dist
 from torch import Tensor
 
 from ..errors import LostError, SettingError
+from ..launcher import under_torchrun
 
 T = TypeVar("T")
 
 _TIMEOUT = "SCISSORHANDS_TIMEOUT"  # seconds that the processes wait for each other; 600 if it is not set
 _MMAP_THRESHOLD = -3  # the number of this setting in malloc.h: above that size, memory is mapped for itself
-
-
-def under_torchrun() -> bool:
-    """Return whether torchrun started this process."""
-    return "TORCHELASTIC_RUN_ID" in os.environ
 
 
 @contextmanager

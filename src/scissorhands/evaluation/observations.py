@@ -12,9 +12,10 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from ..choices import LEVELS
 from ..data.problem import Log, ignore
 from ..errors import ScissorhandsError, SettingError, did_you_mean
-from ..metrics import LEVELS, METRICS, Observations, Outputs
+from ..metrics import METRICS, Observations, Outputs
 from .context import Context, Pace
 from .gatherers import GATHERERS
 

@@ -7,8 +7,6 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-PRECISIONS = ("full", "bfloat16")
-
 
 @contextmanager
 def computing_in(precision: str, model: nn.Module) -> Iterator[None]:

@@ -3,7 +3,7 @@
 from .accuracy import accuracy
 from .gap import GAP_OVER, avg_gap, noise_floor
 from .intervals import Interval, interval, widest
-from .metric import LEVELS, Metric
+from .metric import Metric
 from .mia import called_non_members
 from .outputs import Observations, Outputs
 from .perrecord import scaled_logit
@@ -15,7 +15,6 @@ __all__ = [
     "CALLS",
     "DAMAGED",
     "GAP_OVER",
-    "LEVELS",
     "METRICS",
     "Interval",
     "Metric",

@@ -5,7 +5,6 @@ from dataclasses import dataclass
 
 from .outputs import Observations
 
-LEVELS = ("quick", "standard", "deep")
 LIKE_RETRAINED = "as retrained"
 
 

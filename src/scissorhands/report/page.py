@@ -12,12 +12,13 @@ from pathlib import Path
 from jinja2 import Environment, PackageLoader, select_autoescape
 
 from .. import runs
+from ..choices import PAGE
 from ..distributed import on_rank_0
 from ..errors import RunError
 from ..files import read_bytes, read_text, write_text
 from ..metrics import METRICS
 from ..runs import FLAGGED, GRIDS, PICTURES, ROWS, Run
-from ..runs.claims import ABOUT, CURVES, GRADCAM, GRID, PAGE, TABLE, claimed
+from ..runs.claims import ABOUT, CURVES, GRADCAM, GRID, TABLE, claimed
 from . import body_parts
 from .curves import as_csv, as_svg, points
 from .table import MAIN, Table

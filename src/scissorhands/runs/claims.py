@@ -7,11 +7,12 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
+from ..choices import PAGE
 from ..distributed import on_rank_0, rank
 from ..errors import ReadError, RunError
 from ..files import read_json, write_text
 
-ABOUT, TABLE, PAGE = "recipe.json", "table.json", "report.html"  # what a bench leaves beside its runs
+ABOUT, TABLE = "recipe.json", "table.json"  # beside PAGE, what a bench leaves beside its runs
 CURVES = ("curves.csv", "curves.svg")  # where a setting was swept
 GRADCAM = "gradcam.png"  # of classifiers, if the recipe asks for it
 GRID = "grid.png"  # of pipelines

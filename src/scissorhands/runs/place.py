@@ -15,9 +15,9 @@ from typing import Any
 import torch
 
 from .. import runs
+from ..choices import PRECISIONS
 from ..distributed import own_device, world_size
 from ..errors import SettingError
-from ..methods.precision import PRECISIONS
 from ..settings import REQUIRED, Settings, non_negative, one_of, path, seed, setting, switch, text
 
 # What is written down when a run is begun.

@@ -10,12 +10,13 @@ import torch
 from PIL.Image import Image
 from torch import nn
 
+from ..choices import LEVELS
 from ..data.problem import Log, Problem, ignore
 from ..data.records import Augment, Part
 from ..data.split import Split
 from ..evaluation.evaluate import Scores
 from ..methods import Method
-from ..metrics import LEVELS, Observations
+from ..metrics import Observations
 
 RelativePath = Callable[[str], str]
 T = TypeVar("T")

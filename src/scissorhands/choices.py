@@ -1,0 +1,6 @@
+"""What commands show in their help, apart from the code that uses it, which would import torch."""
+
+LEVELS = ("quick", "standard", "deep")  # of evaluation
+PRECISIONS = ("full", "bfloat16")  # that layers compute in
+HOLDOUT = 0.1  # the share of the training data that is held out as unseen
+PAGE = "report.html"

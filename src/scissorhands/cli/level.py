@@ -1,0 +1,67 @@
+"""--level: say what a level of evaluation takes, and evaluate a run at it."""
+
+from typing import Any
+
+import click
+
+from ..distributed import rank
+from ..evaluation.context import Evaluation, discard_shadows
+from ..methods.training import Training
+from ..runs import Run
+from ..runs.audit import Audit
+from .console import err
+from .escape import plain
+from .show import progress
+
+
+def parsed(
+    level: str, settings: tuple[str, ...], training: tuple[str, ...], pictures: bool
+) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Read the settings of an evaluation and of its training; refuse what is wrong, or goes with another level."""
+    effort, lessons = Evaluation.parsed(settings), Training.parsed(training)
+    Evaluation.make(effort)
+    Training.make(lessons)
+    if (effort or lessons) and level == "quick":
+        raise click.UsageError("--set and --train are about what a level above quick trains: add --level standard.")
+    if pictures and level == "quick":
+        raise click.UsageError("--pictures are drawn at a level above quick: add --level standard.")
+    return effort, lessons
+
+
+def deepened(audit: Audit, dry_run: bool) -> Run:
+    """Return the run with the observations of the level, after saying what that takes here; a dry run only says it."""
+    try:
+        _show_plan(audit, dry_run)
+        if dry_run:
+            return audit.run
+        with progress() as log:
+            return audit.carry_out(log)
+    finally:
+        if rank() == 0:
+            discard_shadows()
+
+
+def _show_plan(audit: Audit, dry_run: bool) -> None:
+    """Say what the level takes here; the quick level takes nothing, which only a dry run says."""
+    if audit.level == "quick":
+        if dry_run:
+            err.print("level quick trains nothing.")
+        return
+    steps = audit.plan()
+    total = _about(sum(step.seconds for step in steps))
+    err.print(f"level {audit.level}: {f'{total}, measured on a few steps here' if steps else 'all of it is there'}")
+    for step in steps:
+        err.print(f"  {_about(step.seconds):>16}  {plain(step.what)}")
+
+
+def _about(seconds: float) -> str:
+    """Say a duration as a person does.
+
+    >>> _about(0.3), _about(45), _about(600), _about(9000)
+    ('less than 1 s', 'about 45 s', 'about 10 min', 'about 2.5 h')
+    """
+    if seconds < 1:
+        return "less than 1 s"
+    if seconds < 100:
+        return f"about {seconds:.0f} s"
+    return f"about {seconds / 60:.0f} min" if seconds < 6000 else f"about {seconds / 3600:.1f} h"
