@@ -9,7 +9,8 @@ import torch
 from PIL import Image
 from torch.utils.data import Dataset, IterableDataset, TensorDataset
 
-from scissorhands.data.records import Foreign, Joined, Part, Stored, as_records, same
+from scissorhands.data.foreign import Foreign, as_records
+from scissorhands.data.records import Joined, Part, Stored, same
 from scissorhands.errors import DataError
 
 

@@ -94,6 +94,7 @@ def image_folder(folder: Path, **splits: Mapping[str, list[int]]) -> str:
 
 
 def everything(records: Records) -> Tensor:
+    inputs: Tensor
     inputs, labels = records.fetch(torch.arange(len(records)))
     assert torch.equal(labels, records.labels)
     return inputs

@@ -8,9 +8,10 @@ import pytest
 import torch
 from torch.utils.data import TensorDataset, random_split
 
+from scissorhands.data.foreign import Foreign
 from scissorhands.data.forget import Forget
 from scissorhands.data.labels import Relabeled
-from scissorhands.data.records import Foreign, Part, Stored
+from scissorhands.data.records import Part, Stored
 from scissorhands.data.sources import Source
 from scissorhands.data.split import Split, halves, held_out, split
 from scissorhands.errors import DataError

@@ -17,7 +17,8 @@ from torch import Tensor, nn
 from torch.utils.data import TensorDataset
 
 import scissorhands as sh
-from scissorhands.data.records import Part, Stored, as_records
+from scissorhands.data.foreign import as_records
+from scissorhands.data.records import Part, Stored
 from scissorhands.errors import FailedError
 from scissorhands.evaluation import reference_models
 from scissorhands.evaluation.reference_models import Trainer
@@ -171,7 +172,8 @@ def _with(part: Part, records: Stored) -> Part:
 
 
 def _inputs(part: Part) -> Tensor:
-    return part.records.fetch(torch.arange(len(part.records)))[0]
+    inputs: Tensor = part.records.fetch(torch.arange(len(part.records)))[0]
+    return inputs
 
 
 @pytest.mark.parametrize("change", CHANGES.values(), ids=CHANGES.keys())

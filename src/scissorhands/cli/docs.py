@@ -63,7 +63,7 @@ The AUC is that of how much surer the model is of a record than the reference, a
 equally hard. All tests together err on about 1 in 100 models that have forgotten. That holds for all there is of a
 class, and for records that were drawn at random where the unseen ones were, too, from the same table: training held
 them out, or the test data is such a draw, as that of digits is. Python code can say so of its own data with
-`scissorhands.data.records.Foreign(dataset, drawn_from="a name")`, the same name for training and test data. Forgotten
+`scissorhands.data.foreign.Foreign(dataset, drawn_from="a name")`, the same name for training and test data. Forgotten
 records that were chosen may differ in kind from the unseen ones, and test data may differ from training data; an AUC
 between 0.4 and 0.6 is then no sign.
 

@@ -3,14 +3,16 @@
 import math
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Any
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from ..distributed import Batch, fetch_share, mean_over_ranks, own_share
+from ..distributed import Batch, Inputs, each, fetch_share, mean_over_ranks, own_share
 from ..distributed.checkpoint import Progress
+from ..errors import DataError
 from ..randomness import generator
 from .records import Augment, Part
 
@@ -28,10 +30,18 @@ def on_device(model: nn.Module, inputs: Tensor) -> Tensor:
     return inputs.to(parameter.device, parameter.dtype if inputs.is_floating_point() else inputs.dtype)
 
 
+def forward(model: nn.Module, inputs: Inputs) -> Tensor:
+    """Run the model on the inputs, on its device; of several outputs by name, as in `transformers`, take `logits`."""
+    inputs = each(partial(on_device, model), inputs)
+    found = model(**inputs) if isinstance(inputs, Mapping) else model(inputs)
+    said: Tensor = getattr(found, "logits", found)
+    return said
+
+
 def cross_entropy(model: nn.Module, batch: Batch) -> Tensor:
     """Compute the mean cross-entropy of a classifier on a batch, on the model's device."""
     inputs, labels = batch
-    scores = model(on_device(model, inputs))
+    scores = forward(model, inputs)
     return F.cross_entropy(scores, labels.to(scores.device))
 
 
@@ -74,9 +84,11 @@ class Problem:
             batch = fetch_share(part.records.fetch, ids)
             yield replace(batch, inputs=self._augmented(batch, draw)) if self.augment else batch
 
-    def _augmented(self, batch: Batch, draw: torch.Generator) -> Tensor:
+    def _augmented(self, batch: Batch, draw: torch.Generator) -> Inputs:
         """Augment this process's records by the random numbers that they get with one process."""
         assert self.augment
+        if isinstance(batch.inputs, Mapping):
+            raise DataError("'augment' changes inputs that are one tensor, and these are several, by name.")
         if batch.count == batch.total:
             return self.augment(batch.inputs, draw)
         own = own_share(batch.total)

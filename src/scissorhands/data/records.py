@@ -2,20 +2,21 @@
 
 import hashlib
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
 import numpy as np
 import torch
+import torch.nn.functional as F
 from torch import Tensor
-from torch.utils.data import Dataset, IterableDataset, TensorDataset, default_collate
 
-from ..distributed import Batch, fetch_share
-from ..errors import DataError, did_you_mean, listed
+from ..distributed import Batch, Inputs, fetch_share
+from ..errors import DataError, did_you_mean
 
-Fetched = tuple[Tensor, Tensor]  # inputs and labels
+Fetched = tuple[Inputs, Tensor]  # inputs and labels
+MASK = "attention_mask"  # the name of an input that says where a text ends
 Augment = Callable[[Tensor, torch.Generator], Tensor]
 Array = np.ndarray[Any, Any]
 Columns = Mapping[str, Callable[[], Array]]
@@ -104,46 +105,6 @@ class Stored(Records):
         return self.inputs[ids], self.labels[ids]
 
 
-class Foreign(Records):
-    """A user's own `torch.utils.data.Dataset` of `(input, label)`."""
-
-    def __init__(self, dataset: Dataset[Any], *, drawn_from: str = "") -> None:
-        if isinstance(dataset, IterableDataset) or not callable(getattr(dataset, "__len__", None)):
-            raise DataError(f"a {type(dataset).__name__} cannot be indexed; forgetting needs records with numbers.")
-        self.dataset = dataset
-        self.drawn_from = drawn_from
-
-    def __len__(self) -> int:
-        return len(self.dataset)  # type: ignore[arg-type]
-
-    @cached_property
-    def labels(self) -> Tensor:
-        return torch.cat([torch.zeros(0, dtype=torch.int64), *(self._label(i).reshape(1) for i in range(len(self)))])
-
-    def _label(self, index: int) -> Tensor:
-        try:
-            _, label = self.dataset[index]
-            label = torch.as_tensor(label)
-        except (TypeError, ValueError, RuntimeError) as error:
-            raise DataError(f"record {index} is not an (input, label) pair: {error}") from error
-        if label.numel() != 1 or label.is_floating_point() or label.item() < 0:
-            raise DataError(f"record {index} has the label {label.tolist()}, which is not a whole number from 0.")
-        return label.to(torch.int64)
-
-    def fetch(self, ids: Tensor) -> Fetched:
-        if type(self.dataset) is TensorDataset:
-            return self.dataset.tensors[0][ids].contiguous(), self.labels[ids]
-        inputs = [self.dataset[int(i)][0] for i in ids]
-        try:
-            batch = default_collate(inputs)
-        except (TypeError, RuntimeError):
-            batch = None
-        if not isinstance(batch, Tensor):
-            kinds = listed(sorted({_kind(x) for x in inputs}), 3)
-            raise DataError(f"inputs must be tensors or arrays of one shape to make a batch; here are: {kinds}.")
-        return batch, self.labels[ids]
-
-
 class Joined(Records):
     """Parts of several data sets as one, in their order."""
 
@@ -157,16 +118,15 @@ class Joined(Records):
         return torch.cat([part.labels for part in self.parts])
 
     def fetch(self, ids: Tensor) -> Fetched:
-        inputs: Tensor | None = None
+        places, found = [], []
         for part, start, end in zip(self.parts, self._starts, self._starts[1:], strict=False):
             here = (ids >= start) & (ids < end)
             if here.any():
-                found, _ = part.records.fetch(part.ids[ids[here] - start])
-                inputs = found.new_empty(len(ids), *found.shape[1:]) if inputs is None else inputs
-                inputs[here] = found
-        if inputs is None:
+                places.append(here)
+                found.append(part.records.fetch(part.ids[ids[here] - start])[0])
+        if not found:
             raise DataError("a batch needs at least one record.")
-        return inputs, self.labels[ids]
+        return _merged(places, found), self.labels[ids]
 
     @cached_property
     def fingerprint(self) -> str:  # type: ignore[override]
@@ -176,14 +136,27 @@ class Joined(Records):
         return digest.hexdigest() if all(part.fingerprint for part in self.parts) else ""
 
 
-def _kind(value: Any) -> str:
-    shape = getattr(value, "shape", None)
-    return type(value).__name__ + (f" of shape {tuple(shape)}" if shape is not None else "")
+def same_length(texts: Sequence[Tensor]) -> list[Tensor]:
+    """Fill up shorter rows with zeros at their end; a mask tells the model what is no text.
+
+    >>> same_length([torch.tensor([5, 6, 7]), torch.tensor([8])])
+    [tensor([5, 6, 7]), tensor([8, 0, 0])]
+    """
+    longest = max(text.shape[-1] for text in texts)
+    return [F.pad(text, (0, longest - text.shape[-1])) for text in texts]
 
 
-def as_records(data: "Records | Dataset[Any]") -> Records:
-    """Return records unchanged, and wrap a user's Dataset."""
-    return data if isinstance(data, Records) else Foreign(data)
+def _merged(places: Sequence[Tensor], found: Sequence[Any]) -> Inputs:
+    """Put the inputs of some records into the places that each mask marks."""
+    if not isinstance(found[0], Mapping):
+        merged = found[0].new_empty(len(places[0]), *found[0].shape[1:])
+        for here, inputs in zip(places, found, strict=True):
+            merged[here] = inputs
+        return merged
+    by_name = {name: [inputs[name] for inputs in found] for name in found[0]}
+    if MASK in by_name:
+        by_name = {name: same_length(several) for name, several in by_name.items()}
+    return {name: _merged(places, several) for name, several in by_name.items()}
 
 
 @dataclass(frozen=True)

@@ -12,9 +12,10 @@ from torch.utils.data import Dataset
 
 from ..errors import DataError
 from ..randomness import generator
+from .foreign import as_records
 from .forget import Forget
 from .problem import Loss, Problem, cross_entropy
-from .records import Augment, Joined, Part, Records, as_records, one_table
+from .records import Augment, Joined, Part, Records, one_table
 
 
 @dataclass(frozen=True)
@@ -52,7 +53,7 @@ def split(
     train: "Records | Dataset[Any]",
     forget: Forget,
     *,
-    test: "Records | Dataset[Any]",
+    test: "Records | Dataset[Any] | None" = None,
     unseen: float | Sequence[int] = 0.2,
     before: Sequence[int] = (),
     seed: int = 0,
@@ -60,23 +61,23 @@ def split(
     """Divide the data.
 
     `unseen` are records that the model was never trained on: the ids in `train` that training held out or, for a
-    model that was trained on all of it, a share of the test data, which is then no longer scored as test. One half of
-    them is for calibration, the other for audits: which is which depends on the data alone, so that no later split
-    mixes them. If a whole class is forgotten, its records leave both and the test data: a retrained model has no
-    such class. `before` are ids that the model was made to forget earlier: they are neither retained nor forgotten
-    again.
+    model that was trained on all of it, a share of the test data, which is then no longer scored as test. Without test
+    data it must be ids, or 0 if there are none. One half of them is for calibration, the other for audits: which is
+    which depends on the data alone, so that no later split mixes them. If a whole class is forgotten, its records leave
+    both and the test data: a retrained model has no such class. `before` are ids that the model was made to forget
+    earlier: they are neither retained nor forgotten again.
     """
-    train, test = as_records(train), as_records(test)
-    if len(train) == 0 or len(test) == 0:
+    train, given = as_records(train), None if test is None else as_records(test)
+    if len(train) == 0 or (given is not None and len(given) == 0):
         raise DataError("there must be records both to train on and to test on.")
-    trained, held, rest = _hold_out(train, test, unseen)
+    trained, held, rest = _hold_out(train, given, unseen)
     earlier = _ids(before, train, "before")
     current = _without(trained, earlier)
     forgotten = forget.ids(train, current, seed)
     retained = _without(current, forgotten)
     gone = _without(train.labels[torch.cat([earlier, forgotten])].unique(), train.labels[retained].unique())
     calibration, audit, tested = (_of_classes(part, gone, invert=True) for part in (*halves(held), rest))
-    if len(tested) == 0:
+    if len(tested) == 0 and given is not None:
         raise DataError("no test record is left to score: the test data holds only classes that are forgotten whole.")
     alike = [part for part in (audit, tested) if len(part) and one_table(train, part.records)]
     drawn = "drawn" if alike else "test"
@@ -98,9 +99,18 @@ def split(
     )
 
 
-def _hold_out(train: Records, test: Records, unseen: float | Sequence[int]) -> tuple[Tensor, Part, Part]:
+def _hold_out(train: Records, test: Records | None, unseen: float | Sequence[int]) -> tuple[Tensor, Part, Part]:
     """Return the ids that were trained on, the records that were held out, and the test data that is left."""
-    everything, rest = torch.arange(len(train)), torch.arange(len(test))
+    everything = torch.arange(len(train))
+    if test is None:
+        if not isinstance(unseen, Iterable) and unseen:
+            raise DataError(
+                "without test data, 'unseen' must be ids of records in the training data that the model was never "
+                "trained on, or 0 if there are none."
+            )
+        never = _ids(unseen if isinstance(unseen, Iterable) else (), train, "unseen")
+        return _without(everything, never), Part(train, never), Part(train, everything[:0])
+    rest = torch.arange(len(test))
     if isinstance(unseen, Iterable):
         held = Part(train, _ids(unseen, train, "unseen"))
         trained = _without(everything, held.ids)

@@ -1,7 +1,7 @@
 """Many processes, as `torchrun` starts them: the only importer of torch.distributed."""
 
 from ..launcher import under_torchrun
-from .batches import Batch, fetch_share, gather_rows, is_padding, mean_over_ranks, own_share
+from .batches import Batch, Inputs, each, fetch_share, gather_rows, is_padding, mean_over_ranks, own_share
 from .processes import (
     all_reduce_sum_,
     any_rank,
@@ -38,12 +38,14 @@ from .weights import load_weights, save_weights
 
 __all__ = [
     "Batch",
+    "Inputs",
     "add_",
     "all_reduce_sum_",
     "any_rank",
     "barrier",
     "broadcast",
     "copy_model",
+    "each",
     "exclusive_sum",
     "exit_process",
     "fetch_share",

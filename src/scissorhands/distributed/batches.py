@@ -1,6 +1,6 @@
 """A batch that is divided among the processes, and a loss over all of it."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextvars import ContextVar
 from dataclasses import dataclass
 from typing import Any
@@ -11,6 +11,13 @@ from torch import Tensor, nn
 
 from .processes import all_reduce_sum_, rank, world_size
 
+Inputs = Any  # of several records: a tensor, or a mapping of tensors by name, which are a model's keyword arguments
+
+
+def each(function: Callable[[Tensor], Tensor], inputs: Inputs) -> Inputs:
+    """Apply a function to the inputs, or to each of several by name."""
+    return {name: function(x) for name, x in inputs.items()} if isinstance(inputs, Mapping) else function(inputs)
+
 
 @dataclass(frozen=True)
 class Batch:
@@ -20,17 +27,17 @@ class Batch:
     batch. So it gets a record of another process, and its `count` is 0.
     """
 
-    inputs: Tensor
+    inputs: Inputs
     labels: Tensor
     count: int
     total: int
 
     @classmethod
-    def of(cls, inputs: Tensor, labels: Tensor) -> "Batch":
+    def of(cls, inputs: Inputs, labels: Tensor) -> "Batch":
         """Take this process's share of a batch that every process has."""
-        return fetch_share(lambda ids: (inputs[ids], labels[ids]), torch.arange(len(labels)))
+        return fetch_share(lambda ids: (each(lambda x: x[ids], inputs), labels[ids]), torch.arange(len(labels)))
 
-    def __iter__(self) -> Iterator[Tensor]:
+    def __iter__(self) -> Iterator[Any]:
         yield self.inputs
         yield self.labels
 
@@ -41,7 +48,7 @@ def own_share(count: int) -> slice:
     return slice(*bounds)
 
 
-def fetch_share(fetch: Callable[[Tensor], tuple[Tensor, Tensor]], ids: Tensor) -> Batch:
+def fetch_share(fetch: Callable[[Tensor], tuple[Inputs, Tensor]], ids: Tensor) -> Batch:
     """Fetch this process's share of a batch."""
     own = ids[own_share(len(ids))]
     return Batch(*fetch(own if len(own) else ids[:1]), len(own), len(ids))

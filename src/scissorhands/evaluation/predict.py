@@ -1,13 +1,14 @@
 """The outputs of a model on a part of the data."""
 
+from collections.abc import Mapping
 from typing import Any
 
 import torch
 from torch import nn
 
-from ..data.problem import on_device
+from ..data.problem import forward
 from ..data.records import Part, Records
-from ..distributed import any_rank, gather_rows
+from ..distributed import Inputs, any_rank, gather_rows
 from ..errors import ModelError
 from ..methods.modes import evaluating
 from ..metrics import Outputs
@@ -19,7 +20,7 @@ def predict(model: nn.Module, part: Part) -> Outputs:
     """Return the outputs of the model on a part, without changing the model."""
     with evaluating(model), torch.no_grad():
         found = [
-            gather_rows(model(on_device(model, inputs)).cpu(), len(ids))
+            gather_rows(forward(model, inputs).cpu(), len(ids))
             for ids, (inputs, _) in zip(part.ids.split(BATCH_SIZE), part.batches(BATCH_SIZE), strict=True)
         ]
     return Outputs(torch.cat(found).float(), part.labels)
@@ -31,11 +32,10 @@ def require_fit(model: nn.Module, records: Records) -> None:
     highest = int(records.labels.max())
     try:
         with evaluating(model), torch.no_grad():
-            outputs = model(on_device(model, inputs))
+            outputs = forward(model, inputs)
     except (RuntimeError, ValueError, TypeError, IndexError) as error:
-        shape = "×".join(map(str, inputs.shape[1:]))
         raise ModelError(
-            f"the model cannot take inputs of shape {shape}: {next(iter(str(error).splitlines()), '')}"
+            f"the model cannot take inputs of shape {_shapes(inputs)}: {next(iter(str(error).splitlines()), '')}"
         ) from None
     if not isinstance(outputs, torch.Tensor) or outputs.dim() != 2:
         raise ModelError(f"the model must return one row of scores per record, not {_shape(outputs)}.")
@@ -45,6 +45,12 @@ def require_fit(model: nn.Module, records: Records) -> None:
     if (wanted and outputs.shape[1] != wanted) or outputs.shape[1] <= highest:
         labels = f"{wanted} classes" if wanted else f"labels up to {highest}"
         raise ModelError(f"the model has {outputs.shape[1]} outputs, but the data has {labels}.")
+
+
+def _shapes(inputs: Inputs) -> str:
+    if isinstance(inputs, Mapping):
+        return ", ".join(f"{_shapes(x)} ({name})" for name, x in inputs.items())
+    return "×".join(map(str, inputs.shape[1:])) or "1"
 
 
 def _shape(outputs: Any) -> str:

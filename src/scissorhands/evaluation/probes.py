@@ -11,7 +11,7 @@ from dataclasses import replace
 import torch
 from torch import Tensor, nn
 
-from ..data.problem import Log, Problem, ignore, on_device
+from ..data.problem import Log, Problem, forward, ignore
 from ..data.records import Joined, Part
 from ..distributed import copy_model, gather_rows
 from ..errors import ModelError
@@ -96,7 +96,7 @@ def features(model: nn.Module, part: Part) -> Tensor:
     head = _head(model, part)
     with evaluating(model), torch.no_grad(), _inputs_of([head]) as given:
         for inputs, _ in part.batches(BATCH_SIZE):
-            model(on_device(model, inputs))
+            forward(model, inputs)
     sizes = [len(ids) for ids in part.ids.split(BATCH_SIZE)]
     return torch.cat([gather_rows(x.cpu(), size) for (_, x), size in zip(given, sizes, strict=True)]).float()
 
@@ -105,7 +105,7 @@ def _head(model: nn.Module, part: Part) -> nn.Linear:
     linear = [module for module in model.modules() if isinstance(module, nn.Linear)]
     with evaluating(model), torch.no_grad(), _inputs_of(linear) as given:
         inputs, _ = part.records.fetch(part.ids[:2])
-        outputs = model(on_device(model, inputs))
+        outputs = forward(model, inputs)
     if given:
         head, values = given[-1]
         if values.dim() == 2 and len(values) == len(inputs) and head.out_features == outputs.shape[1]:

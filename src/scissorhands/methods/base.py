@@ -4,7 +4,7 @@ from ..data.labels import Relabeled, random_labels, relabeled_parts
 from ..data.problem import Log, Loss, Problem, ignore, on_device
 from ..data.records import Part
 from ..distributed import Batch, add_
-from ..errors import FailedError
+from ..errors import FailedError, ModelError
 from ..randomness import generator
 from ..settings import (
     at_least_one,
@@ -59,6 +59,7 @@ __all__ = [
     "Log",
     "Loss",
     "Method",
+    "ModelError",
     "Part",
     "Problem",
     "Relabeled",

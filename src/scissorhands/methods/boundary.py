@@ -11,6 +11,7 @@ from .base import (
     Descent,
     Log,
     Method,
+    ModelError,
     Problem,
     at_least_one,
     below_one,
@@ -61,6 +62,8 @@ class BoundaryShrink(Method):
 
     def nearest_class(self, model: nn.Module, problem: Problem, batch: Batch) -> Tensor:
         """Return for each record the class that the model prefers after a step of the fast gradient sign method."""
+        if not isinstance(batch.inputs, Tensor):
+            raise ModelError("BoundaryShrink moves an input by its gradient, and these inputs are several, by name.")
         images = batch.inputs.dtype == torch.uint8
         inputs = (batch.inputs / 255 if images else batch.inputs).detach().clone().requires_grad_()
         with evaluating(model):

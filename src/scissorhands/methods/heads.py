@@ -3,7 +3,7 @@
 import torch
 from torch import Tensor, nn
 
-from ..data.problem import on_device
+from ..data.problem import forward
 from ..distributed import full, local, shard_of
 from ..errors import ModelError
 from ..randomness import seeded
@@ -17,7 +17,7 @@ def head_of(model: nn.Module, inputs: Tensor) -> tuple[nn.Module, str, nn.Linear
     hooks = [m.register_forward_hook(lambda module, _, out: outputs.update({module: out})) for m in linear]
     try:
         with evaluating(model), torch.no_grad():
-            scores = model(on_device(model, inputs))
+            scores = forward(model, inputs)
     finally:
         for hook in hooks:
             hook.remove()

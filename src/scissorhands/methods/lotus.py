@@ -92,7 +92,8 @@ class LoTUS(Method):
 def gumbel(batch: Batch, scores: Tensor, draw: torch.Generator) -> Tensor:
     """Draw Gumbel noise for this process's records: the noise that they get with one process."""
     noise = torch.empty(batch.total, scores.shape[1], dtype=torch.float64).exponential_(generator=draw).log().neg()
-    return Batch.of(noise, noise).inputs.to(scores)
+    own: Tensor = Batch.of(noise, noise).inputs.to(scores)
+    return own
 
 
 def tempered(noisy: Tensor, forgotten: Tensor, temperature: float) -> Tensor:

@@ -4,7 +4,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from ..data.problem import Problem, on_device
+from ..data.problem import Problem, forward
 from ..data.records import Part
 from ..distributed import Batch, all_reduce_sum_, gather_rows
 from ..errors import DataError
@@ -16,7 +16,7 @@ _BATCH = 512  # records that a model only predicts
 
 def logits(model: nn.Module, batch: Batch) -> Tensor:
     """Compute the logits of this process's records."""
-    found: Tensor = model(on_device(model, batch.inputs))
+    found: Tensor = forward(model, batch.inputs)
     return found
 
 
