@@ -278,13 +278,13 @@ def test_a_misspelt_kind_is_answered_with_the_nearest_at_once(kind: str, near: s
     with pytest.raises(DataError) as caught:
         Forget(f"{kind}:3")
     assert str(caught.value) == (
-        f"cannot forget by '{kind}'. Did you mean '{near}'? Known: random, class, classes, ids, where, concept."
+        f"cannot forget by '{kind}'. Did you mean '{near}'? Known: random, class, classes, ids, keys, where, concept."
     )
 
 
 def test_a_kind_like_no_other_is_answered_with_all_that_are_known() -> None:
     with pytest.raises(
-        DataError, match=r"^cannot forget by 'xyz'\. Known: random, class, classes, ids, where, concept\.$"
+        DataError, match=r"^cannot forget by 'xyz'\. Known: random, class, classes, ids, keys, where, concept\.$"
     ):
         Forget("xyz:3")
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import click
 from click.core import ParameterSource
 
-from ..choices import LEVELS, PRECISIONS
+from ..choices import LEVELS, MISSING, PRECISIONS, REFUSE
 from ..settings import Settings
 
 if TYPE_CHECKING:
@@ -151,15 +151,27 @@ def _level(default: str) -> Decorator:
 level_option, recipe_level_option = _level("quick"), _level("what the recipe says")
 _data = (
     click.option("--data", help="digits, cifar10, …, a folder, or owner/name on the Hugging Face hub."),
-    settings_option("--data-set", help="How to read the data: image, label, test, size, augment, memory."),
+    settings_option("--data-set", help="How to read the data: image, label, key, test, size, augment, memory."),
 )
-data_options = _all(*_data)
+key_option = click.option(
+    "--key", metavar="COLUMN", help="The column that says what a record is called; by default its path, or number."
+)
+data_options = _all(*_data, key_option)
 _forget = (
     *_data,
     click.option(
         "--forget",
         metavar="WHAT",
-        help="random:10%, random:500, class:3, class:cat,dog, classes:10%, ids:FILE, where:age > 30, concept:naked.",
+        help="random:10%, random:500, class:3, class:cat,dog, classes:10%, keys:FILE, ids:FILE, where:age > 30, "
+        "concept:naked.",
+    ),
+    key_option,
+    click.option(
+        "--missing",
+        type=click.Choice(MISSING),
+        default=REFUSE,
+        show_default=True,
+        help="What to do if a listed record is not there, or not in the model.",
     ),
     click.option("--split-seed", default=0, show_default=True, help="Seed of the random division of data."),
     click.option(

@@ -37,6 +37,7 @@ def train(
     model_set: tuple[str, ...],
     data: str | None,
     data_set: tuple[str, ...],
+    key: str | None,
     settings: tuple[str, ...],
     holdout: float,
     split_seed: int,
@@ -61,7 +62,7 @@ def train(
     assert output is not None
     if not 0 <= holdout < 1:
         raise click.BadParameter(f"'holdout' must be a share from 0, below 1, not {holdout}.")
-    named = named_data("digits" if data is None else data, data_set)
+    named = named_data("digits" if data is None else data, (*data_set, *([f"key={key}"] if key else ())))
     training = Training.make(Training.parsed(settings))
     place = Place(output, **placing)
     with progress() as log:

@@ -9,35 +9,44 @@ from pathlib import Path
 import torch
 from torch import Tensor
 
-from ..errors import DataError, ReadError, did_you_mean, listed
+from ..choices import MISSING, REFUSE, SKIP
+from ..errors import DataError, ReadError, did_you_mean, given, listed
 from ..files import read_text
 from ..randomness import generator
 from .conditions import matches
+from .keys import find
 from .records import Records
+
+NOTHING = torch.zeros(0, dtype=torch.int64)
 
 
 @dataclass(frozen=True)
 class Rule:
     """A way to say what to forget: a function of the text after the colon, the records, those trained on, and the seed.
 
-    `draws` is `records` or `classes` where the seed draws them at random; `private` hides the text from reports.
+    `draws` is `records` or `classes` where the seed draws them at random; `private` hides the text from reports. One
+    that is `listed` names records one by one, and is also told which were forgotten `before`, and whether to `skip`
+    those that cannot be forgotten.
     """
 
-    choose: Callable[[str, Records, Tensor, int], Tensor]
+    choose: Callable[..., Tensor]
     draws: str = ""
     private: bool = False
+    listed: bool = False
 
 
 @dataclass(frozen=True)
 class Forget:
     """Says what to forget.
 
-    `random:10%` or `random:500` records, `class:3` or `class:cat,dog`, `classes:10%` drawn at random, the record
-    numbers in a file (`ids:FILE`), what fulfills a condition (`where:age > 30`), or images whose prompt mentions one of
-    the words of a concept (`concept:nudity,naked`).
+    `random:10%` or `random:500` records, `class:3` or `class:cat,dog`, `classes:10%` drawn at random, the records whose
+    keys (`keys:FILE`) or numbers (`ids:FILE`) are in a file, what fulfills a condition (`where:age > 30`), or images
+    whose prompt mentions one of the words of a concept (`concept:nudity,naked`). `missing` says whether a listed record
+    that is not in the model is to `refuse` or to `skip`.
     """
 
     text: str
+    missing: str = REFUSE
 
     def __post_init__(self) -> None:
         kind, colon, rest = self.text.partition(":")
@@ -47,6 +56,8 @@ class Forget:
             )
         if kind not in _RULES:
             raise DataError(f"cannot forget by '{kind}'. {did_you_mean(kind, _RULES)}")
+        if self.missing not in MISSING:
+            raise DataError(f"'missing' must be one of {', '.join(MISSING)}, not {given(self.missing)}.")
 
     @property
     def drawn(self) -> bool:
@@ -77,15 +88,23 @@ class Forget:
             return f"{kind}:#{hashlib.sha256(ids.numpy().tobytes()).hexdigest()[:8]}"
         return self.text
 
-    def ids(self, records: Records, among: Tensor, seed: int = 0) -> Tensor:
-        """Return the sorted numbers of the records to forget, out of those that the model was trained on (`among`)."""
-        rest = self.text.partition(":")[2]
-        chosen = self._rule.choose(rest.strip(), records, among, seed)
-        if len(chosen) == 0:
-            raise DataError(f"'{self.text}' matches none of the {len(among)} training records.")
-        if len(chosen) == len(among):
-            raise DataError(f"'{self.text}' matches all {len(among)} training records, which leaves nothing to retain.")
-        return chosen.sort().values
+    def ids(self, records: Records, among: Tensor, seed: int = 0, before: Tensor = NOTHING) -> Tensor:
+        """Return the sorted numbers of the records to forget, out of those that the model was trained on (`among`).
+
+        `before` are those that it was trained on and has been made to forget.
+        """
+        text = self.text.partition(":")[2].strip()
+        more = {"before": before, "skip": self.missing == SKIP} if self._rule.listed else {}
+        return some_of(among, self._rule.choose(text, records, among, seed, **more), f"'{self.text}'")
+
+
+def some_of(among: Tensor, chosen: Tensor, what: str) -> Tensor:
+    """Return what was chosen, sorted; refuse nothing, and everything."""
+    if len(chosen) == 0:
+        raise DataError(f"{what} matches none of the {len(among)} training records.")
+    if len(chosen) == len(among):
+        raise DataError(f"{what} matches all {len(among)} training records, which leaves nothing to retain.")
+    return chosen.sort().values
 
 
 def _random(text: str, records: Records, among: Tensor, seed: int) -> Tensor:
@@ -124,11 +143,8 @@ def _classes(text: str, records: Records, among: Tensor, seed: int) -> Tensor:
     return among[torch.isin(labels, chosen)]
 
 
-def _ids(text: str, records: Records, among: Tensor, seed: int) -> Tensor:
-    try:
-        lines = read_text(Path(text).expanduser()).split()
-    except (ReadError, RuntimeError) as error:
-        raise DataError(f"the list of ids: {error}") from None
+def _ids(text: str, records: Records, among: Tensor, seed: int, *, before: Tensor, skip: bool) -> Tensor:
+    lines = _read(text, "ids").split()
     seen: set[int] = set()
     trained = set(among.tolist())
     for line in lines:
@@ -138,10 +154,23 @@ def _ids(text: str, records: Records, among: Tensor, seed: int) -> Tensor:
             )
         if int(line) in seen:
             raise DataError(f"id {int(line)} is listed twice in '{text}'.")
-        if int(line) not in trained:
+        if int(line) not in trained and not skip:
             raise DataError(f"id {int(line)} in '{text}' is not in the model: it was held out, or forgotten before.")
         seen.add(int(line))
-    return torch.tensor(sorted(seen), dtype=torch.int64)
+    return torch.tensor(sorted(seen & trained), dtype=torch.int64)
+
+
+def _keys(text: str, records: Records, among: Tensor, seed: int, *, before: Tensor, skip: bool) -> Tensor:
+    # Before a tab stands a number, where the list is one that a run wrote; no key has a tab.
+    names = [line.rpartition("\t")[2] for line in _read(text, "keys").split("\n")]
+    return find(names, records, among, before=before, skip=skip, where=f"'{text}'")
+
+
+def _read(path: str, what: str) -> str:
+    try:
+        return read_text(Path(path).expanduser())
+    except (ReadError, RuntimeError) as error:
+        raise DataError(f"the list of {what}: {error}") from None
 
 
 def _where(text: str, records: Records, among: Tensor, seed: int) -> Tensor:
@@ -172,7 +201,8 @@ _RULES: dict[str, Rule] = {
     "random": Rule(_random, draws="records"),
     "class": Rule(_class),
     "classes": Rule(_classes, draws="classes"),
-    "ids": Rule(_ids, private=True),
+    "ids": Rule(_ids, private=True, listed=True),
+    "keys": Rule(_keys, private=True, listed=True),
     "where": Rule(_where, private=True),
     "concept": Rule(_concept),
 }

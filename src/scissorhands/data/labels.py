@@ -17,6 +17,11 @@ class Relabeled(Records):
     def __init__(self, records: Records, labels: Tensor, classes: tuple[str, ...] | None = None) -> None:
         self.records, self._labels = records, labels
         self.classes = records.classes if classes is None else classes
+        self.key = records.key
+
+    @cached_property
+    def keys(self) -> tuple[str, ...]:
+        return self.records.keys
 
     @property
     def labels(self) -> Tensor:

@@ -27,11 +27,14 @@ class Records(ABC):
 
     `fingerprint` is a hash of the content, and is empty where the content is the user's own object. `drawn_from` names
     the table of which the records are a random draw: two draws of one table are alike. It is empty where nobody knows.
+    `key` says what `keys` are: the `path` of an image below its data folder, the name of a column, or, where it is
+    empty, the number of the record.
     """
 
     classes: tuple[str, ...] = ()
     fingerprint: str = ""
     drawn_from: str = ""
+    key: str = ""
 
     @property
     @abstractmethod
@@ -41,6 +44,11 @@ class Records(ABC):
     @abstractmethod
     def fetch(self, ids: Tensor) -> Fetched:
         """Return the inputs and labels of these records."""
+
+    @cached_property
+    def keys(self) -> tuple[str, ...]:
+        """Return what people call each record; records may share a key, such as that of a customer."""
+        return tuple(map(str, range(len(self))))
 
     @property
     def columns(self) -> Columns:
@@ -62,6 +70,16 @@ class Records(ABC):
         return self.columns[name]()
 
 
+def one_line(key: object) -> str:
+    r"""Return a key as one line of text, in which control characters are escaped.
+
+    >>> one_line("a\tb"), one_line(17)
+    ('a\\tb', '17')
+    """
+    text = str(key)
+    return text if text.isprintable() else "".join(c if c.isprintable() else ascii(c)[1:-1] for c in text)
+
+
 class Stored(Records):
     """Records held in memory as two tensors."""
 
@@ -74,6 +92,8 @@ class Stored(Records):
         columns: Columns | None = None,
         fingerprint: str = "",
         drawn_from: str = "",
+        keys: Sequence[str] | None = None,
+        key: str = "",
     ) -> None:
         if len(inputs) != len(labels) or labels.dim() != 1 or labels.is_floating_point():
             raise DataError(f"{len(inputs)} inputs need as many labels, each a whole number.")
@@ -83,6 +103,10 @@ class Stored(Records):
         self._columns = columns or {}
         self._fingerprint = fingerprint
         self.drawn_from = drawn_from
+        if keys is not None:
+            if len(keys) != len(labels):
+                raise DataError(f"{len(labels)} records need as many keys, not {len(keys)}.")
+            self.keys, self.key = tuple(map(one_line, keys)), key
 
     @property
     def labels(self) -> Tensor:

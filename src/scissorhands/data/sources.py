@@ -65,6 +65,7 @@ class Source(Settings):
     name: str = setting("digits", text, "a short name, a folder, or owner/name[@revision] on the Hugging Face hub")
     image: str = setting("", text, "the column that holds the images; found if there is one")
     label: str = setting("", text, "the column that holds the labels; found if there is one")
+    key: str = setting("", text, "the column that says what a record is called; by default its path, or its number")
     test: str = setting("", text, "the split that holds the test records; found if it is called test or validation")
     size: int = setting(0, _side, "resize images to this height and width; 0 leaves them")
     limit: int = setting(0, count, "take the first so many of the training records; 0 takes all")
@@ -80,20 +81,23 @@ class Source(Settings):
         known = KNOWN.get(self.name, Known())
         augment = augmentation(self.augment or known.augment)
         if self.name == "digits":
-            for setting_name in ("image", "label", "test", "size"):
+            for setting_name in ("image", "label", "key", "test", "size"):
                 if getattr(self, setting_name):
                     raise DataError(f"'{setting_name}' cannot be set for digits, which comes inside scikit-learn.")
             return Data(*_digits(self.limit), augment)
-        tables = _tables(self.name, known, self.memory)
+        folder = _folder(self.name)
+        tables = splits(folder, self.memory) if folder else _hub(known.hub or self.name, known.configuration)
+        if "train" not in tables:
+            raise DataError(f"{self.name} has no split 'train'. It has: {listed(tables)}.")
         train, test = tables["train"](), tables[self._test_split(tables)]()
         train = train.select(range(self.limit)) if 0 < self.limit < len(train) else train
         image = image_column(train, self.image)
         label = label_column(train, self.label or (known.label if known.label in train.column_names else ""))
         classes = class_names(train, label)
-        read = partial(
-            _records, image=image, label=label, classes=classes, size=self.size, memory=self.memory if cache else 0.0
-        )
-        data = Data(read(train), read(test), augment)
+        root = str(folder.resolve()) if folder else ""
+        about = {"image": image, "label": label, "classes": classes, "size": self.size, "root": root, "key": self.key}
+        memory = self.memory if cache else 0.0
+        data = Data(_records(train, memory=memory, **about), _records(test, memory=memory, **about), augment)
         shapes = [tuple(records.fetch(torch.arange(1))[0].shape[1:]) for records in (data.train, data.test)]
         if shapes[0] != shapes[1]:
             raise DataError(
@@ -134,15 +138,6 @@ def _every_digit() -> tuple[Tensor, Tensor]:
     return torch.from_numpy(images)[:, None], torch.from_numpy(digits.target.astype(np.int64))
 
 
-def _tables(name: str, known: Known, memory: float) -> Splits:
-    """Return the splits of a data set by name, each a function that reads a Hugging Face table."""
-    folder = _folder(name)
-    tables = splits(folder, memory) if folder else _hub(known.hub or name, known.configuration)
-    if "train" not in tables:
-        raise DataError(f"{name} has no split 'train'. It has: {listed(tables)}.")
-    return tables
-
-
 def _hub(name: str, configuration: str | None) -> Splits:
     """Download `owner/name` or `owner/name@revision`."""
     import datasets
@@ -181,11 +176,11 @@ def _folder(name: str) -> Path | None:
     return None
 
 
-def _records(table: Any, *, image: str, label: str, classes: tuple[str, ...], size: int, memory: float) -> Records:
+def _records(table: Any, *, memory: float, **about: Any) -> Records:
     """Return the records of a table: decoded and cached where they fit, streamed where they do not."""
     if len(table) == 0:
         raise DataError("the data set has no records.")
-    streamed = Streamed(table, image, label, classes, size)
+    streamed = Streamed(table, **about)
     if streamed.gibibytes > memory:
         return streamed
     path = files.cache("images") / f"{streamed.fingerprint}.safetensors"
@@ -195,8 +190,8 @@ def _records(table: Any, *, image: str, label: str, classes: tuple[str, ...], si
         with suppress(WriteError, FailedError, OSError):  # a machine without room for it does without
             files.private_folder(path.parent)
             files.write_tensors(path, {"images": images}, private=True)
-    columns, fingerprint = streamed.columns, streamed.fingerprint
-    return Stored(images, streamed.labels, classes=classes, columns=columns, fingerprint=fingerprint)
+    known = {name: getattr(streamed, name) for name in ("classes", "columns", "fingerprint", "keys", "key")}
+    return Stored(images, streamed.labels, **known)
 
 
 def _kept(path: Path) -> Tensor | None:

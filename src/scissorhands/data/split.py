@@ -12,8 +12,8 @@ from torch.utils.data import Dataset
 
 from ..errors import DataError
 from ..randomness import generator
+from .choice import What, asked
 from .foreign import as_records
-from .forget import Forget
 from .problem import Loss, Problem, cross_entropy
 from .records import Augment, Joined, Part, Records, one_table
 
@@ -51,7 +51,7 @@ class Split:
 
 def split(
     train: "Records | Dataset[Any]",
-    forget: Forget,
+    forget: What,
     *,
     test: "Records | Dataset[Any] | None" = None,
     unseen: float | Sequence[int] = 0.2,
@@ -59,6 +59,9 @@ def split(
     seed: int = 0,
 ) -> Split:
     """Divide the data.
+
+    `forget` says what to forget: a Forget or its text (`"class:3"`), ids or keys of records in a list, an array, a
+    tensor or a set, a mask, or a function of a row of columns that says whether to forget the record.
 
     `unseen` are records that the model was never trained on: the ids in `train` that training held out or, for a
     model that was trained on all of it, a share of the test data, which is then no longer scored as test. Without test
@@ -73,7 +76,8 @@ def split(
     trained, held, rest = _hold_out(train, given, unseen)
     earlier = _ids(before, train, "before")
     current = _without(trained, earlier)
-    forgotten = forget.ids(train, current, seed)
+    asked_for = asked(forget)
+    forgotten = asked_for.ids(train, current, seed, earlier)
     retained = _without(current, forgotten)
     gone = _without(train.labels[torch.cat([earlier, forgotten])].unique(), train.labels[retained].unique())
     calibration, audit, tested = (_of_classes(part, gone, invert=True) for part in (*halves(held), rest))
@@ -82,7 +86,7 @@ def split(
     alike = [part for part in (audit, tested) if len(part) and one_table(train, part.records)]
     drawn = "drawn" if alike else "test"
     whole = bool(torch.isin(train.labels[forgotten], gone).all())
-    kind = "classes" if whole else drawn if forget.drawn else "chosen"
+    kind = "classes" if whole else drawn if asked_for.drawn else "chosen"
     # A retrained model does not know a class that is gone, so its records are compared with unseen ones of that class.
     others = [held, rest] if whole else alike or [audit if len(audit) else tested]
     if kind != "drawn":

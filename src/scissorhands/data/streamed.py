@@ -7,9 +7,10 @@ from collections.abc import Iterable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from functools import cached_property
-from pathlib import Path
+from pathlib import Path, PurePath
 from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -17,6 +18,7 @@ from .. import files
 from ..errors import DataError, ReadError
 from .columns import label_numbers, readers
 from .images import decode, refusing_bombs
+from .keys import PATH, column_keys, image_paths
 from .records import Columns, Fetched, Records
 
 
@@ -45,13 +47,19 @@ _WORTH_A_THREAD = 1 << 16  # bytes of an image; handing a smaller one to a threa
 class Streamed(Records):
     """Records that are decoded when they are fetched."""
 
-    def __init__(self, table: Any, image: str, label: str, classes: tuple[str, ...], size: int) -> None:
+    def __init__(
+        self, table: Any, image: str, label: str, classes: tuple[str, ...], size: int, root: str = "", key: str = ""
+    ) -> None:
         import datasets
 
         self.table = table.cast_column(image, datasets.Image(decode=False))
         self.image, self.classes = image, classes
         self._labels = label_numbers(table, label, classes)
-        self._columns = readers(table, image, label, classes)
+        self._columns = dict(readers(table, image, label, classes))
+        if paths := image_paths(self.table, image, root):
+            self._columns["file_name"] = lambda: np.array([PurePath(path).name for path in paths])
+        if key or paths:
+            self.keys, self.key = (column_keys(table, key), key) if key else (paths, PATH)
         with refusing_bombs():
             first = decode(self.table[0][image], 0, (size, size) if size else None, None)
         self.shape = tuple(first.shape)

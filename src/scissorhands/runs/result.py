@@ -1,6 +1,6 @@
 """What a finished run is worth, and what its folder says about it."""
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -94,11 +94,22 @@ class Run:
 
     def ids(self, name: str) -> list[int]:
         """Read the numbers of the records that it forgot (`forget`), or that were forgotten earlier (`before`)."""
-        path = self.folder / f"{name}.txt"
         try:
-            return [int(line) for line in read_text(path).split()] if path.exists() else []
+            return [int(number) for number, _ in self._listed(name)]
         except ValueError as error:
-            raise ReadError(f"{path} cannot be read: {error}.") from None
+            raise ReadError(f"{self.folder / f'{name}.txt'} cannot be read: {error}.") from None
+
+    def keys(self, name: str) -> list[str]:
+        """Read the keys of these records: paths or values of a column, or else their numbers."""
+        return [key or number for number, key in self._listed(name)]
+
+    def _listed(self, name: str) -> Iterator[tuple[str, str]]:
+        """Yield the number of each record in a list, and its key, which is empty where records have none."""
+        path = self.folder / f"{name}.txt"
+        for line in read_text(path).split("\n") if path.exists() else ():
+            number, _, key = line.strip("\r").partition("\t")
+            if line.strip():
+                yield number.strip(), key
 
     def require_model(self) -> None:
         """Refuse a model that was changed after the run was written."""

@@ -37,7 +37,7 @@ class Scoring:
         begun = now()
         with runs.writing(self.place.folder, self.place.overwrite) as work:
             scores, observed = self.task.measure(self.posed)
-            runs.write_record(work, self._record(begun), self.posed.ids)
+            runs.write_record(work, self._record(begun), self.posed.ids, self.posed.keys)
             if observed:
                 runs.write_outputs(work, observed)
             runs.write_result(work, self._result(scores))

@@ -51,7 +51,7 @@ def scrub(
             **posed.record,
             "method": {"name": method, **chosen.to_dict()},
         }
-        runs.write_record(work, record, posed.ids)
+        runs.write_record(work, record, posed.ids, posed.keys)
         if observed:
             runs.write_outputs(work, {**observed, "before": observed_before})
         runs.write_result(work, Result(scores, cost.seconds, cost.memory_mib))

@@ -1,7 +1,7 @@
 """Write the files of a run folder."""
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -15,12 +15,15 @@ from .result import Result
 from .seals import OUTPUTS, SCORES, sealed, tensors_seal
 
 
-def write_record(work: Path, record: Mapping[str, Any], ids: Mapping[str, list[int]]) -> None:
-    """Write run.toml and, for their owner alone, each list of record numbers that is not empty."""
+def write_record(work: Path, record: Mapping[str, Any], ids: Mapping[str, list[int]], keys: Sequence[str] = ()) -> None:
+    """Write run.toml and, for their owner alone, each list of records that is not empty.
+
+    A line has the number of a record and, behind a tab, its key, where records have keys.
+    """
     on_rank_0(lambda: write_text(work / "run.toml", to_toml(record)))
     for name, numbers in ids.items():
         if numbers:
-            lines = "".join(f"{number}\n" for number in numbers)
+            lines = "".join(f"{number}\t{keys[number]}\n" if keys else f"{number}\n" for number in numbers)
             on_rank_0(partial(write_text, work / f"{name}.txt", lines, private=True))
 
 

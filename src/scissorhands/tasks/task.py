@@ -1,7 +1,7 @@
 """What a task is: all that is special about one kind of model. The verbs are written once, for any task."""
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Hashable, Mapping
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ClassVar, Generic, Protocol, Self, TypeVar
@@ -73,6 +73,7 @@ class PreparedProblem:
     inputs: Mapping[str, Any]  # the request as begun.toml has it
     record: Mapping[str, Any]  # what run.toml will say
     ids: Mapping[str, list[int]]  # the lists of records beside it
+    keys: Sequence[str] = ()  # what people call each record, where that is not its number
     counts: Mapping[str, int]  # how many records each part has that is measured
 
 

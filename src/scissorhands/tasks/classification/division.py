@@ -43,7 +43,7 @@ def divided_as_in(run: SourceRun, data: Data) -> Split:
     unseen = held_out(data.train, holdout, int(known["held_seed"])).tolist() if holdout else float(known["unseen"])
     # The run's own list of ids holds for what was asked by name, which is not recorded.
     asked = Forget(known["forget"])
-    forget = asked if asked.drawn else Forget(f"ids:{run.folder / 'forget.txt'}")
+    forget = asked if asked.drawn else run.ids("forget")
     divided = split(
         data.train, forget, test=data.test, unseen=unseen, before=run.ids("before"), seed=int(known["seed"])
     )

@@ -22,28 +22,30 @@ class Request(Settings):
     )
     labels: str = setting("", text, "which class of the data is which of the model's, where their names differ")
     untrained: bool = setting(False, switch, "change a model even if it is no better than chance")
+    key: str = setting("", text, "the column that says what a record is called, if not as the data is known to say")
 
     @classmethod
     def from_options(cls, options: Mapping[str, Any]) -> "Request":
         """Read a request from options of the command line."""
         if not options["forget"]:
-            raise SettingError("say what to forget: --forget random:10%, class:3, ids:FILE or where:CONDITION.")
+            raise SettingError("say what to forget: --forget random:10%, class:3, keys:FILE or where:CONDITION.")
         if options["data_set"] and not options["data"]:
             raise SettingError("--data-set needs --data, the data that it says how to read.")
         data = None if options["data"] is None else named_data(options["data"], options["data_set"])
         rest = options["split_seed"], options["unseen"], options["labels"] or "", options.get("untrained", False)
-        return cls(Forget(options["forget"]), data, *rest)
+        return cls(Forget(options["forget"], options["missing"]), data, *rest, options["key"] or "")
 
     @classmethod
     def from_dict(cls, inputs: Mapping[str, Any]) -> "Request":
         """Read a request from plain values, among which there may be others."""
         own = {f.name: inputs[f.name] for f in fields(cls)}
         data = Source.make(inputs["data"]) if inputs["data"] else None
-        return cls.make({**own, "forget": Forget(inputs["forget"]), "data": data})
+        return cls.make({**own, "forget": Forget(inputs["forget"], inputs["missing"]), "data": data})
 
     def to_dict(self) -> dict[str, Any]:
         """Return the request as plain values."""
-        return {**super().to_dict(), "forget": self.forget.text, "data": self.data.to_dict() if self.data else {}}
+        data = self.data.to_dict() if self.data else {}
+        return {**super().to_dict(), "forget": self.forget.text, "missing": self.forget.missing, "data": data}
 
 
 def named_data(name: str, assignments: tuple[str, ...]) -> Source:

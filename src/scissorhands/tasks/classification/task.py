@@ -36,7 +36,7 @@ class Classification(DividedTask[Request]):
     noun: ClassVar[str] = "classifier"
     options: ClassVar[tuple[str, ...]] = (
         *("forget", "data", "data_set", "split_seed", "unseen", "labels"),
-        *("untrained", "factory"),
+        *("untrained", "factory", "key", "missing"),
     )
     asks: ClassVar[type[Request]] = Request
     request_key: ClassVar[str] = "forget"
@@ -69,19 +69,18 @@ class Classification(DividedTask[Request]):
         """Return how the original was trained, for a method that repeats the training."""
         return dict(self.run.record.get("training", {})) if method is Retrain and self.run else {}
 
-    def named(self, given: Source | None) -> Source:
+    def named(self, request: Request) -> Source:
         """Return the data that was named, or else the data that the model is known to have been trained on."""
-        if given:
-            return given
-        if self.run:
-            return Source.make(self.run.record["data"])
-        raise DataError(f"{self.source} does not say what it was trained on: name the data with --data.")
+        if not request.data and not self.run:
+            raise DataError(f"{self.source} does not say what it was trained on: name the data with --data.")
+        found = request.data or Source.make(self.run.record["data"] if self.run else {})
+        return replace(found, key=request.key) if request.key else found
 
     def pose(
         self, request: Request, seed: int, device: torch.device, relative: RelativePath, log: Log = ignore
     ) -> Division:
         """Load the data and divide it, as the model's own run says or as the request does."""
-        source = self.named(request.data)
+        source = self.named(request)
         data, labels = self._data(source, request)
         divided, held = self._divided(data, request)
         model = shard(self.model, device)
@@ -98,6 +97,7 @@ class Classification(DividedTask[Request]):
                 "split": split_record(request, divided, labels, data.train.fingerprint, held),
             },
             ids={"forget": divided.forget.ids.tolist(), "before": self._forgotten()},
+            keys=data.train.keys if data.train.key else (),
             counts={name: len(part) for name, part in divided.parts().items()},
             split=divided,
         )

@@ -1,0 +1,104 @@
+"""Keys: what people call records, such as the path of a file or the number of a customer."""
+
+import os
+from collections.abc import Iterable, Mapping, Sequence
+from difflib import get_close_matches
+from pathlib import PurePath
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from ..errors import DataError, did_you_mean, listed
+from .records import Records, one_line
+
+PATH = "path"  # what keys are in a folder of images
+_MOST_GUESSED = 5000  # keys among which a similar one is looked for: comparing takes time
+
+
+def image_paths(table: Any, image: str, root: str) -> tuple[str, ...]:
+    """Return the path of each image below the folder `root`; none where the table holds the images itself."""
+    paths = [path for chunk in table.data.column(image).chunks for path in chunk.field("path").to_pylist()]
+    inside = all(path and os.path.isabs(path) and path.startswith(root + os.sep) for path in paths)
+    return tuple(one_line(os.path.relpath(path, root)) for path in paths) if root and inside else ()
+
+
+def column_keys(table: Any, column: str) -> tuple[str, ...]:
+    """Return the values of a column as keys; a missing value is an empty key, which nothing names."""
+    import pyarrow as pa
+
+    if column not in table.column_names:
+        raise DataError(
+            f"the data has no column '{column}' to take keys from. {did_you_mean(column, table.column_names)}"
+        )
+    values = table.data.column(column)
+    if pa.types.is_nested(values.type) or pa.types.is_binary(values.type) or pa.types.is_large_binary(values.type):
+        raise DataError(f"the column '{column}' holds {values.type}, which cannot be keys.")
+    return tuple("" if x is None else one_line(x) for x in values.cast(pa.string()).to_pylist())
+
+
+def find(
+    names: Iterable[str],
+    records: Records,
+    among: Tensor,
+    *,
+    before: Tensor,
+    skip: bool = False,
+    where: str = "the list",
+) -> Tensor:
+    """Return those of `among` that these keys name; a file may be named without its folders where that is unique.
+
+    A key that names none of them is refused with the reason, or, with `skip`, passed over. `before` are records that
+    were forgotten earlier; `where` says where the keys were given.
+    """
+    asked = list(dict.fromkeys(filter(None, (one_line(name.strip()) for name in names))))
+    index = _Index(records)
+    trained, earlier = set(among.tolist()), set(before.tolist())
+    found: set[int] = set()
+    missing: list[str] = []
+    for name in asked:
+        ids = index[name]
+        if here := trained.intersection(ids):
+            found |= here
+        else:
+            missing.append(index.why(name, ids, earlier))
+    if missing and not skip:
+        which = f"{len(missing)} of {len(asked)} keys in {where} name no record that the model knows"
+        raise DataError(f"{which}: {listed(missing, 6)}. Correct them, or go on without them: --missing skip.")
+    return torch.tensor(sorted(found), dtype=torch.int64)
+
+
+class _Index:
+    """Records by key, and files by name."""
+
+    def __init__(self, records: Records) -> None:
+        self.by_key: dict[str, list[int]] = {}
+        for number, key in enumerate(records.keys):
+            self.by_key.setdefault(key, []).append(number)
+        self.by_file: Mapping[str, Sequence[str]] = {}
+        if records.key == PATH:
+            files: dict[str, list[str]] = {}
+            for key in self.by_key:
+                files.setdefault(PurePath(key).name, []).append(key)
+            self.by_file = files
+
+    def __getitem__(self, name: str) -> list[int]:
+        """Return the records of this name; refuse one that several files have."""
+        if name in self.by_key:
+            return self.by_key[name]
+        ends = [key for key in self.by_file.get(PurePath(name).name, ()) if key.endswith(f"/{name}")]
+        if len(ends) > 1:
+            raise DataError(
+                f"'{name}' names {len(ends)} files: {listed(ends, 4)}. Give the path of the one that is meant."
+            )
+        return self.by_key[ends[0]] if ends else []
+
+    def why(self, name: str, ids: Sequence[int], before: set[int]) -> str:
+        """Say why a name stands for nothing that can be forgotten."""
+        if ids:
+            return f"'{name}' was {'forgotten before' if before.intersection(ids) else 'held out of training'}"
+        near: Iterable[str] = self.by_file.get(PurePath(name).name, ())
+        if not near and len(self.by_key) <= _MOST_GUESSED:
+            near = get_close_matches(name, [*self.by_key, *self.by_file], n=1)
+        guess = next(iter(near), "")
+        return f"'{name}' is not in the data" + (f" (Did you mean '{guess}'?)" if guess else "")
