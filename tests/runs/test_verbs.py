@@ -231,8 +231,9 @@ def test_a_model_without_a_run_needs_its_data_named(trained: Run, tmp_path: Path
 
 def test_the_data_that_is_named_goes_before_the_data_of_the_run(trained: Run) -> None:
     subject = load(trained)
-    assert subject.named(None) == Source(name="digits")
-    assert subject.named(Source(name="cifar10")) == Source(name="cifar10")
+    assert subject.named(THREE) == Source(name="digits")
+    assert subject.named(replace(THREE, data=Source(name="cifar10"))) == Source(name="cifar10")
+    assert subject.named(replace(THREE, key="customer")) == Source(name="digits", key="customer")
 
 
 @pytest.mark.parametrize("unseen", [-0.1, 1.0, 2.0, float("nan")])
