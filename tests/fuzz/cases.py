@@ -597,8 +597,14 @@ def _counts(run: Path) -> dict[str, int]:
     return counts
 
 
+def _numbers(path: Path) -> list[str]:
+    """The numbers of the records that a run lists; behind each stands its key."""
+    return [line.partition("\t")[0] for line in path.read_text().splitlines()] if path.exists() else []
+
+
 def _forgot_those(asked: Path, forgotten: Path) -> str:
-    numbers = [sorted(map(int, path.read_text().split())) for path in (asked, forgotten)]
+    listed = asked.read_text().split(), _numbers(forgotten)
+    numbers = [sorted(map(int, some)) for some in listed]
     return "" if numbers[0] == numbers[1] else f"{numbers[1]} were forgotten, and {numbers[0]} were asked for"
 
 
@@ -876,7 +882,7 @@ def _run(case: Case, hazard: str) -> None:
     begun = case.work / ".begun.unfinished" / "begun.toml"
     begun.write_text(begun.read_text().replace(str(case.root.parent.parent / "healthy"), str(case.work)))
     lists = (case.work / "scrubbed" / name for name in ("forget.txt", "before.txt"))
-    forgotten = {number for path in lists for number in path.read_text().split()}
+    forgotten = {number for path in lists for number in _numbers(path)}
     where, _, name = hazard.partition(": ")
     told = TOLD.get(where, {})
     damaged = {where: {**RUNS[where], **told}[name]}
@@ -911,8 +917,7 @@ def _remembers(run: Path, forgotten: set[str]) -> str:
     """Whether what comes of a scrubbed run knows all that was forgotten before."""
     if not run.exists():
         return ""
-    before = (run / "before.txt").read_text().split() if (run / "before.txt").exists() else []
-    lost = sorted(forgotten - set(before), key=int)
+    lost = sorted(forgotten - {*_numbers(run / "before.txt")}, key=int)
     return f"{', '.join(lost)} were forgotten before, and are retained now" if lost else ""
 
 

@@ -60,9 +60,7 @@ def split(
 ) -> Split:
     """Divide the data.
 
-    `forget` says what to forget: a Forget or its text (`"class:3"`), ids or keys of records in a list, an array, a
-    tensor or a set, a mask, or a function of a row of columns that says whether to forget the record.
-
+    `forget` is a Forget or its text (`"class:3"`), ids or keys in a list, array, tensor or set, or a function of a row.
     `unseen` are records that the model was never trained on: the ids in `train` that training held out or, for a
     model that was trained on all of it, a share of the test data, which is then no longer scored as test. Without test
     data it must be ids, or 0 if there are none. One half of them is for calibration, the other for audits: which is
@@ -76,8 +74,7 @@ def split(
     trained, held, rest = _hold_out(train, given, unseen)
     earlier = _ids(before, train, "before")
     current = _without(trained, earlier)
-    asked_for = asked(forget)
-    forgotten = asked_for.ids(train, current, seed, earlier)
+    forgotten = (wanted := asked(forget)).ids(train, current, seed, earlier)
     retained = _without(current, forgotten)
     gone = _without(train.labels[torch.cat([earlier, forgotten])].unique(), train.labels[retained].unique())
     calibration, audit, tested = (_of_classes(part, gone, invert=True) for part in (*halves(held), rest))
@@ -86,7 +83,7 @@ def split(
     alike = [part for part in (audit, tested) if len(part) and one_table(train, part.records)]
     drawn = "drawn" if alike else "test"
     whole = bool(torch.isin(train.labels[forgotten], gone).all())
-    kind = "classes" if whole else drawn if asked_for.drawn else "chosen"
+    kind = "classes" if whole else drawn if wanted.drawn else "chosen"
     # A retrained model does not know a class that is gone, so its records are compared with unseen ones of that class.
     others = [held, rest] if whole else alike or [audit if len(audit) else tested]
     if kind != "drawn":
