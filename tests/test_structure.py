@@ -3,6 +3,7 @@
 import ast
 import itertools
 import re
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -40,11 +41,12 @@ def inside(folder: str) -> list[Path]:
     return found
 
 
-BASE = ("errors", "settings", "randomness", "files", "plugins", "cost", "interrupts", "launcher", "choices")
+BASE = ("errors", "settings", "randomness", "files", "plugins", "cost", "interrupts", "verify", "launcher", "choices")
 # Each room may import from the rooms after it, never from those before.
 ROOMS = (
     ("cli", "testing"),
     ("bench",),
+    ("evidence",),
     ("report",),
     ("runs",),
     ("tasks",),
@@ -72,7 +74,13 @@ def test_imports_point_one_way() -> None:
 
 def test_what_everything_stands_on_imports_nothing_else_of_ours() -> None:
     rooms = tuple(f"scissorhands.{room}" for rooms in ROOMS for room in rooms)
-    assert not breaches([PACKAGE / f"{name}.py" for name in BASE], rooms)
+    assert not breaches([path for name in BASE for path in inside(name)], rooms)
+
+
+def test_a_pack_is_verified_by_the_standard_library_alone() -> None:
+    for path in inside("verify"):
+        found = {name.partition(".")[0] for name in imports(path) if not name.startswith("scissorhands.verify")}
+        assert found <= sys.stdlib_module_names, path
 
 
 def test_every_file_stands_in_a_room() -> None:

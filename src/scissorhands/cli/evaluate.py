@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from .exit_codes import exit_if_broken
 from .options import (
     MODEL,
     PATH,
@@ -14,11 +15,13 @@ from .options import (
     json_option,
     level_option,
     place_options,
+    policy_option,
     require_options,
     settings_option,
 )
 
 if TYPE_CHECKING:
+    from ..runs import Run
     from ..runs.place import Place
 
 
@@ -36,6 +39,7 @@ if TYPE_CHECKING:
 @click.option("--method", metavar="MODULE:CLASS", help="The code of the run's method, if it is yours (level deep).")
 @click.option("--pictures", is_flag=True, help="Keep Grad-CAM pictures of some records, forgotten ones too.")
 @click.option("-o", "--output", type=PATH, help="The run folder to write, for a MODEL that is no scrub run.")
+@policy_option
 @place_options
 @json_option
 def evaluate(
@@ -50,12 +54,14 @@ def evaluate(
     method: str | None,
     pictures: bool,
     output: Path | None,
+    policy: Path | None,
     placing: dict[str, Any],
     as_json: bool,
 ) -> None:
     """Score MODEL on what is to be forgotten, or look deeper at the run MODEL, or compare it with a reference."""
     from .. import runs, tasks
     from ..distributed import barrier
+    from ..evidence.policy import broken_by
     from ..runs.audit import Audit
     from ..runs.score import Scoring, compare
     from ..runs.subject import load
@@ -66,10 +72,7 @@ def evaluate(
     require_options((*what, "factory"), task, model)
     tasks.require_level(level, task, model)
     effort, lessons = parsed(level, settings, training, pictures)
-    reference = runs.checked(against) if against else None
-    scrubbed = reference and reference.method not in ("retrain", "original")
-    if reference and scrubbed and reference.folder.resolve() == Path(model).resolve():
-        raise click.UsageError(f"{model} cannot be its own reference: give the run of a retrained model.")
+    reference = _reference(model, against)
     place = _place(model, what, output, dry_run, placing)
     scoring, run = None, None
     if what["forget"]:
@@ -86,8 +89,20 @@ def evaluate(
         run = runs.checked(run.folder)  # somebody may have added to it until it was locked
         run = deepened(Audit(run, *asked), dry_run)
         if not dry_run:
-            show(compare(run, reference) if reference else run, as_json)
+            show(run := compare(run, reference) if reference else run, as_json)
     barrier()
+    exit_if_broken([] if dry_run else broken_by(run, policy))
+
+
+def _reference(model: str, against: Path | None) -> "Run | None":
+    """Read the reference; refuse a run that was scrubbed, and is to be its own."""
+    from .. import runs
+
+    found = runs.checked(against) if against else None
+    scrubbed = found and found.method not in ("retrain", "original")
+    if found and scrubbed and found.folder.resolve() == Path(model).resolve():
+        raise click.UsageError(f"{model} cannot be its own reference: give the run of a retrained model.")
+    return found
 
 
 def _place(model: str, what: dict[str, Any], output: Path | None, dry_run: bool, placing: dict[str, Any]) -> "Place":

@@ -26,7 +26,10 @@ _MISTAKES = (errno.ENOENT, errno.ENOTDIR, errno.EISDIR, errno.EACCES, errno.ELOO
 
 
 # In the order of use. Each is the command of that name in the module of that name.
-VERBS = ("train", "scrub", "evaluate", "report", "sample", "judge", "methods", "bench", "demo")
+VERBS = (
+    *("train", "scrub", "evaluate", "report", "evidence", "verify", "key"),
+    *("sample", "judge", "methods", "bench", "demo"),
+)
 
 
 class _Group(click.Group):

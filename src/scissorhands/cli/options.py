@@ -95,6 +95,18 @@ def required_unless(other: str) -> Callable[[click.Context, click.Parameter, Any
     return check
 
 
+def _policy(ctx: click.Context, param: click.Parameter, value: Path | None) -> Path | None:
+    """Refuse what is no policy before anything else is done."""
+    if value:
+        from ..evidence.policy import read_policy
+
+        read_policy(value)
+    return value
+
+
+policy_option = click.option(
+    "--policy", type=PATH, metavar="FILE", callback=_policy, help="Thresholds to keep, in TOML; exit code 3 if not."
+)
 run_option = click.option(
     "-o", "--output", type=PATH, callback=required_unless("resume"), help="The run folder to write."
 )

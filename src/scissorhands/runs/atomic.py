@@ -14,13 +14,7 @@ from ..files import FULL, read_toml
 from .layout import BEGUN, DRAWN, HOLDS, LOG, WRITTEN, is_run
 from .lock import lock
 from .pending import again, require_no_links, resumable, unfinished
-from .seals import SCORES, read_scores, require_record
-
-# What a model folder may hold where no scores.json lists its files.
-_MODEL = (
-    *("config.json", "preprocessor_config.json", "*.safetensors", "*.safetensors.index.json"),
-    *("*.pt", "*.pth", "*.ckpt"),
-)
+from .seals import MODEL_FILES, SCORES, read_scores, require_record
 
 
 @contextmanager
@@ -152,7 +146,7 @@ def _foreign(folder: Path) -> list[str]:
         known = {*read_scores(folder)["files"]} if (folder / SCORES).exists() else set()
     except RunError:
         return sorted(path.name for path in folder.iterdir())
-    written = WRITTEN if known else {**WRITTEN, "model": _MODEL}
+    written = WRITTEN if known else {**WRITTEN, "model": MODEL_FILES}
     inside = (path.relative_to(folder) for path in folder.rglob("*") if path.is_symlink() or not path.is_dir())
     return sorted(str(path) for path in inside if str(path) not in known and not _matches(path, written))
 

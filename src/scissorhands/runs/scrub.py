@@ -8,11 +8,12 @@ import torch
 
 from .. import runs, tasks
 from ..data.problem import Log, ignore
-from ..distributed import any_rank, local_state
+from ..distributed import any_rank, local_state, on_rank_0
 from ..errors import FailedError
 from ..tasks import PreparedProblem, Read, each_time
 from . import Result, Run
 from .place import Place, about, restore_thread_count, run_inputs
+from .seals import model_files
 from .subject import load
 from .work import run_with_checkpoints
 
@@ -50,6 +51,7 @@ def scrub(
             "damage": task.damage(kind, before, scores),
             **posed.record,
             "method": {"name": method, **chosen.to_dict()},
+            "source_files": on_rank_0(lambda: model_files(Path(source))),
         }
         runs.write_record(work, record, posed.ids, posed.keys)
         if observed:

@@ -23,6 +23,11 @@ MODEL = (
     *("safety_checker", "feature_extractor", "image_encoder"),
 )
 INDEX = "model_index.json"
+# What a model folder may hold where no scores.json lists its files.
+MODEL_FILES = (
+    *("config.json", "preprocessor_config.json", "*.safetensors", "*.safetensors.index.json"),
+    *("*.pt", "*.pth", "*.ckpt"),
+)
 _SMALL = ("run.toml", "forget.txt", "before.txt")
 _NUMBER = int | float
 
@@ -45,6 +50,7 @@ _RECORD: Kinds = {
     "method.name": str,
 }
 _RECORD_MAY: Kinds = {
+    "source_files": dict,
     "training_seed": int,
     "damage": str,
     "begun": str,
@@ -156,6 +162,15 @@ def file_hash(path: Path) -> str:
     require_regular(path)
     with path.open("rb") as file:
         return f"{path.stat().st_size} {hashlib.file_digest(file, 'sha256').hexdigest()}"
+
+
+def model_files(source: Path) -> dict[str, str]:
+    """Return the sizes and hashes of the files of a model: of its run, of its folder, or the file that it is."""
+    if source.is_file():
+        return {source.name: file_hash(source)}
+    found = {name.removeprefix("model/"): x for name, x in _hashes(source).items() if name not in _SMALL}
+    own = sorted(path for pattern in MODEL_FILES for path in source.glob(pattern) if path.is_file())
+    return found or {path.name: file_hash(path) for path in own}
 
 
 def _hashes(folder: Path) -> dict[str, str]:

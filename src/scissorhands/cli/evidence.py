@@ -1,0 +1,41 @@
+"""scissorhands evidence: gather the evidence of a run into one file."""
+
+from pathlib import Path
+
+import click
+
+from ..errors import RunError
+from .console import err
+from .escape import plain
+from .exit_codes import exit_if_broken
+from .options import PATH, policy_option
+
+
+@click.command()
+@click.argument("run", type=PATH)
+@click.option("-o", "--output", type=PATH, required=True, help="The pack to write, such as pack.zip.")
+@policy_option
+@click.option("--sign", type=PATH, metavar="KEY", help="Sign with this private key; 'scissorhands key' makes one.")
+@click.option("--overwrite", is_flag=True, help="Replace the pack if it exists.")
+def evidence(run: Path, output: Path, policy: Path | None, sign: Path | None, overwrite: bool) -> None:
+    """Gather what shows that RUN made its model forget into one file, which 'verify' checks."""
+    from ..evidence.pack import pack
+
+    if output.suffix.lower() != ".zip":
+        raise RunError(f"cannot write {output}: a pack is a zip file, so give it a name that ends in .zip.")
+    if output.exists() and not overwrite:
+        raise RunError(f"{output} exists already. Choose another place, or replace it with --overwrite.")
+    broken = pack(run, output, policy=policy, key=sign)
+    say_packed(output, signed=sign is not None)
+    exit_if_broken(broken)
+
+
+def say_packed(output: Path, signed: bool) -> None:
+    """Say where the pack is, and what it lacks."""
+    from ..report import pdf
+
+    err.print(f"wrote {plain(output)}")
+    if not pdf.browser():
+        err.print("There is no Chromium here, so it holds the page as HTML, not as PDF.")
+    if not signed:
+        err.print("It is not signed: --sign KEY signs it.")

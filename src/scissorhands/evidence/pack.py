@@ -1,0 +1,116 @@
+"""Gather the evidence of a run into one file."""
+
+import hashlib
+import json
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from .. import runs, tasks, verify
+from ..errors import RunError
+from ..files import read_bytes, replacing
+from ..metrics import METRICS
+from ..report import page, pdf, table
+from ..runs import Run
+from ..runs.place import now
+from ..verify.pack import MANIFEST, POLICY, RECORD, SCORES, SIGNATURE, STATEMENT, archive, stated
+from ..verify.policy import breaches, facts
+from .card import LIMITS, card
+from .policy import read_policy
+from .recount import recount
+from .signing import read_key, signature
+
+
+def pack(
+    folder: Path,
+    output: Path,
+    *,
+    policy: Path | None = None,
+    key: Path | None = None,
+    requests: Sequence[Mapping[str, Any]] = (),
+    ledger: Mapping[str, Any] | None = None,
+    packed: str = "",
+) -> list[str]:
+    """Write the evidence of a run, and return the lines of the policy that it breaks.
+
+    `requests` are the lines of a ledger that the run served, `ledger` how long that was and the hash of its end.
+    """
+    run, secret = _scrubbed(folder), read_key(key) if key else None
+    rules = read_policy(policy) if policy else ""
+    known = facts(run.record, run.result.to_dict(), requests, secret is not None)
+    broken = breaches(rules, POLICY, known)
+    statement = _statement(run, requests, ledger, packed or now())
+    statement["policy"] = {"broken": broken} if policy else None
+    shown = page.page(table.tabulate([run]), [run], f"Evidence of {run.folder.name}")
+    members = {
+        STATEMENT: _json(statement),
+        RECORD: read_bytes(folder / "run.toml"),
+        SCORES: read_bytes(folder / "scores.json"),
+        "README.md": card(run, statement).encode(),
+        "report.html": shown.encode(),
+        **({POLICY: rules.encode()} if policy else {}),
+        **_program(),
+    }
+    if printed := pdf.as_pdf(shown):
+        members["report.pdf"] = printed
+    members[MANIFEST] = _json({"members": {name: stated(content) for name, content in sorted(members.items())}})
+    if secret is not None:
+        members[SIGNATURE] = signature(members[MANIFEST], secret)
+    with replacing(output) as part:
+        part.write_bytes(archive(members))
+    return broken
+
+
+def hash_of(path: Path) -> str:
+    """Return the hash of a pack."""
+    return hashlib.sha256(read_bytes(path)).hexdigest()
+
+
+def _scrubbed(folder: Path) -> Run:
+    """Read a run that made a model forget, with all checks."""
+    run = runs.checked(folder)
+    if run.record["verb"] != "scrub":
+        raise RunError(
+            f"{folder} did not make a model forget: its verb is '{run.record['verb']}'. Name a run of scrub."
+        )
+    if "finished" not in run.record:
+        raise RunError(f"{folder} does not say when it ended: it was made by another version. Make the run again.")
+    return run
+
+
+def _statement(
+    run: Run, requests: Sequence[Mapping[str, Any]], ledger: Mapping[str, Any] | None, packed: str
+) -> dict[str, Any]:
+    """Return what the pack says besides the files of the run."""
+    values = run.result.values()
+    known = {name: metric for name, metric in METRICS.items() if name in values}
+    return {
+        "format": 1,
+        "packed": packed,
+        "task": tasks.find(str(run.folder)).noun,
+        "requests": [dict(one) for one in requests],
+        "ledger": ledger,
+        "tests": [
+            {
+                "name": name,
+                "title": metric.title,
+                "value": values[name],
+                "meaning": metric.meaning,
+                "expected": metric.retrained,
+                "misleads": metric.misleads,
+            }
+            for name, metric in known.items()
+        ],
+        "recount": recount(runs.read_outputs(run.folder), values),
+        "limits": list(LIMITS),
+    }
+
+
+def _program() -> dict[str, bytes]:
+    """Return the program that checks packs, which is part of each of them."""
+    folder = Path(str(verify.__file__)).parent
+    return {f"verify/{path.name}": path.read_bytes() for path in sorted(folder.glob("*.py"))}
+
+
+def _json(content: Mapping[str, Any]) -> bytes:
+    return (json.dumps(content, indent=2) + "\n").encode()

@@ -1,0 +1,231 @@
+"""Check a pack: its files, its signature, what can be counted again, the model, the ledger, a policy."""
+
+import hashlib
+import io
+import json
+import tomllib
+import zipfile
+import zlib
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from .chain import check_ledger
+from .ed25519 import public_key, verified
+from .findings import Findings
+from .policy import breaches, facts, require_policy
+
+MANIFEST, SIGNATURE, STATEMENT = "manifest.json", "signature.json", "evidence.json"
+RECORD, SCORES, POLICY = "run/run.toml", "run/scores.json", "policy.toml"
+_LISTS = ("run.toml", "forget.txt", "before.txt")  # files of a run that belong to no model
+_GAP_OVER = ("forget_accuracy", "retain_accuracy", "test_accuracy", "mia")
+_UNREADABLE = (zipfile.BadZipFile, zlib.error, EOFError, OSError, ValueError, NotImplementedError, RuntimeError)
+
+
+def archive(members: Mapping[str, bytes]) -> bytes:
+    """Return a zip file of these members, the same bytes each time."""
+    buffer = io.BytesIO()
+    with zipfile.ZipFile(buffer, "w", zipfile.ZIP_STORED) as file:
+        for name, content in sorted(members.items()):
+            about = zipfile.ZipInfo(name, (1980, 1, 1, 0, 0, 0))
+            about.create_system, about.external_attr = 3, 0o644 << 16
+            file.writestr(about, content)
+    return buffer.getvalue()
+
+
+def stated(content: bytes) -> str:
+    """Return the size and the hash of a file's content.
+
+    >>> stated(b"")[:10]
+    '0 e3b0c442'
+    """
+    return f"{len(content)} {hashlib.sha256(content).hexdigest()}"
+
+
+def verify(
+    pack: Path,
+    model: Path | None = None,
+    ledger: Path | None = None,
+    key: Path | None = None,
+    policy: Path | None = None,
+) -> Findings:
+    """Check a pack by itself, and against whatever else is given."""
+    found, content = Findings(), pack.read_bytes()
+    trusted, rules = _trusted(key), policy.read_text() if policy else ""
+    require_policy(rules, str(policy))
+    members = _members(content, found)
+    if members is None or not _listed(members, found):
+        return found
+    try:
+        statement, scores = (json.loads(members[name]) for name in (STATEMENT, SCORES))
+        record = tomllib.loads(members[RECORD].decode())
+        _check_signature(members, trusted, found)
+        _check_seal(members, scores, found)
+        _check_numbers(statement, scores, found)
+        _check_dates(statement, record, found)
+        _check_model(scores, model, found)
+        check_ledger(statement, hashlib.sha256(content).hexdigest(), ledger, found)
+        known = facts(record, scores, statement["requests"], SIGNATURE in members)
+        if policy:
+            found.broken = breaches(rules, str(policy), known)
+        elif POLICY in members:
+            found.broken = breaches(members[POLICY].decode(), POLICY, known)
+        else:
+            found.unchecked.append("thresholds: give those of your company with --policy")
+    except (ValueError, KeyError, TypeError, AttributeError, IndexError) as error:
+        found.failed.append(f"the pack cannot be read to its end: {type(error).__name__}: {error}")
+    return found
+
+
+def _trusted(key: Path | None) -> bytes:
+    try:
+        return public_key(key.read_text()) if key else b""
+    except ValueError as error:
+        raise ValueError(f"{key} cannot be read: {error}.") from None
+
+
+def _members(content: bytes, found: Findings) -> dict[str, bytes] | None:
+    """Read all files of the archive; none may be there twice, and nothing may stand between them."""
+    members: dict[str, bytes] = {}
+    try:
+        with zipfile.ZipFile(io.BytesIO(content)) as file:
+            names = file.namelist()
+            for name in names:
+                try:
+                    members[name] = file.read(name)
+                except _UNREADABLE as error:
+                    found.failed.append(f"{name} was changed: {error}")
+    except _UNREADABLE as error:
+        found.failed.append(f"the pack is not a zip file that can be read: {error}")
+        return None
+    if not found.failed and (len(names) != len(members) or archive(members) != content):
+        found.failed.append("the archive was changed outside of its files, or written again by another program")
+    return members
+
+
+def _listed(members: Mapping[str, bytes], found: Findings) -> bool:
+    """Compare every file with the manifest; return whether those that are needed are there."""
+    try:
+        listed = dict(json.loads(members[MANIFEST])["members"])
+    except (KeyError, TypeError, ValueError) as error:
+        found.failed.append(f"{MANIFEST} is missing or cannot be read: {error}")
+        return False
+    there = {name: stated(content) for name, content in members.items() if name not in (MANIFEST, SIGNATURE)}
+    faults = [f"{name} is missing" for name in sorted(listed.keys() - there.keys())]
+    faults += [f"{name} is not listed in {MANIFEST}" for name in sorted(there.keys() - listed.keys())]
+    both = sorted(there.keys() & listed.keys())
+    faults += [f"{name} is not the file that {MANIFEST} lists" for name in both if there[name] != listed[name]]
+    found.check_all(faults, f"all {len(there)} files are as {MANIFEST} lists them")
+    return {STATEMENT, RECORD, SCORES} <= there.keys()
+
+
+def _check_signature(members: Mapping[str, bytes], trusted: bytes, found: Findings) -> None:
+    if SIGNATURE not in members:
+        if trusted:
+            found.failed.append("the pack is not signed")
+        else:
+            found.unchecked.append("the signature: the pack has none, so nobody vouches for it")
+        return
+    try:
+        signature = json.loads(members[SIGNATURE])
+        own, signed = bytes.fromhex(signature["public_key"]), bytes.fromhex(signature["signature"])
+    except (ValueError, KeyError, TypeError) as error:
+        found.failed.append(f"{SIGNATURE} cannot be read: {error}")
+        return
+    name = f"the key {own.hex()[:16]}…"
+    valid = verified(own, members[MANIFEST], signed)
+    found.check(valid, f"{MANIFEST} is signed by {name}", f"the signature is not one of {MANIFEST} by {name}")
+    if trusted:
+        found.check(
+            own == trusted, "that is the key you gave", f"the pack is signed by {name}, not by the one you gave"
+        )
+    else:
+        found.unchecked.append("whose key that is: give the one you trust with --key")
+
+
+def _check_seal(members: Mapping[str, bytes], scores: Mapping[str, Any], found: Findings) -> None:
+    """Check the seal that the run had when it was evaluated."""
+    own = {name: value for name, value in scores.items() if name != "seal"}
+    seal = hashlib.sha256(json.dumps(own, sort_keys=True).encode()).hexdigest()
+    found.check(seal == scores["seal"], f"{SCORES} has its seal", f"{SCORES} was changed: its seal is that of others")
+    same = stated(members[RECORD]) == scores["files"]["run.toml"]
+    found.check(same, f"{RECORD} is the one that was scored", f"{RECORD} is not the one that was sealed with {SCORES}")
+
+
+def _check_numbers(statement: Mapping[str, Any], scores: Mapping[str, Any], found: Findings) -> None:
+    """Compute again what follows from counts of records."""
+    values, counts, again = scores["values"], scores["counts"], statement["recount"]
+    for part, (right, of) in again["right"].items():
+        said = f"{part}_accuracy is {values[f'{part}_accuracy']:.2f} %"
+        same = counts[part] == of and abs(values[f"{part}_accuracy"] - 100 * right / of) < 1e-6
+        found.check(
+            same, f"{said}: {right} of {of} records", f"{SCORES} says {said}, and {right} of {of} records are right"
+        )
+    if again["bins"]:
+        low, high = auc_between(again["bins"])
+        sums = [sum(column) for column in zip(*again["bins"], strict=True)]
+        said, range_ = f"AUC is {values['auc']:.3f}", f"between {low:.3f} and {high:.3f} by the counts of records"
+        same = low - 1e-9 <= values["auc"] <= high + 1e-9 and sums == [counts["forget"], counts["others"]]
+        found.check(same, f"{said}, {range_}", f"{SCORES} says {said}, and it is {range_}, of which there are {sums}")
+    if scores["reference"] and "avg_gap" in values:
+        gap = sum(abs(values[name] - scores["reference"][name]) for name in _GAP_OVER) / len(_GAP_OVER)
+        said = f"Avg. Gap is {values['avg_gap']:.2f}"
+        found.check(
+            abs(gap - values["avg_gap"]) < 1e-6, said, f"{SCORES} says {said}, and by its parts it is {gap:.2f}"
+        )
+    for test in statement["tests"]:
+        name = test["name"]
+        if test["value"] != values.get(name):
+            found.failed.append(f"{STATEMENT} says {name} is {test['value']}, and {SCORES} says {values.get(name)}")
+    found.unchecked.append("attacks and the verdict: they follow from outputs that only the owner of the run has")
+
+
+def auc_between(bins: list[list[int]]) -> tuple[float, float]:
+    """Return the least and the largest AUC that counts of forgotten and of other records, bin by bin, allow.
+
+    >>> auc_between([[1, 3], [3, 1]])
+    (0.5625, 0.9375)
+    """
+    forgotten, others = (sum(column) for column in zip(*bins, strict=True))
+    least = ties = passed = 0
+    for some, rest in bins:
+        least += some * passed
+        ties += some * rest
+        passed += rest
+    return least / (forgotten * others), (least + ties) / (forgotten * others)
+
+
+def _check_dates(statement: Mapping[str, Any], record: Mapping[str, Any], found: Findings) -> None:
+    """Compare the dates with each other."""
+    finished, packed = str(record["finished"]), str(statement["packed"])
+    faults = [] if finished <= packed else [f"the run ended at {finished}, after it was packed at {packed}"]
+    for one in statement["requests"]:
+        dates = f"received {one['received']}, added {one['added']}, served {finished}"
+        if not one["received"] <= one["added"][:10] or not one["added"] <= finished:
+            faults.append(f"the dates of request {one['request']} do not follow each other: {dates}")
+    found.check_all(faults, f"the dates follow each other: the run ended at {finished}, the pack was made at {packed}")
+
+
+def _check_model(scores: Mapping[str, Any], folder: Path | None, found: Findings) -> None:
+    """Compare a model folder with the hashes of the model that was scored."""
+    if folder is None:
+        found.unchecked.append("the model: give its folder with --model")
+        return
+    files = {name: known for name, known in scores["files"].items() if name not in _LISTS}
+    if not (folder / "model").is_dir() and all(name.startswith("model/") for name in files):
+        files, roots = {name.removeprefix("model/"): known for name, known in files.items()}, {folder}
+    else:
+        roots = {folder / Path(name).parts[0] for name in files}
+    there = {str(path.relative_to(folder)) for root in roots for path in root.rglob("*") if path.is_file()}
+    faults = [f"the model's {name} is missing" for name in files if not (folder / name).is_file()]
+    faults += [f"{folder / name} does not belong to the model" for name in sorted(there - files.keys())]
+    for name, known in files.items():
+        if (folder / name).is_file() and _hashed(folder / name) != known:
+            faults.append(f"the model's {name} is not the one that was scored")
+    found.check_all(faults, f"the {len(files)} files of the model are those that were scored")
+
+
+def _hashed(path: Path) -> str:
+    """Return the size and the hash of a file that may be large."""
+    with path.open("rb") as file:
+        return f"{path.stat().st_size} {hashlib.file_digest(file, 'sha256').hexdigest()}"
