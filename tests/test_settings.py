@@ -12,11 +12,13 @@ from hypothesis import strategies as st
 from scissorhands.errors import SettingError
 from scissorhands.settings import (
     REQUIRED,
+    Depends,
     Settings,
     at_least_one,
     names,
     non_negative,
     numbers,
+    one_of,
     setting,
     share,
     switch,
@@ -33,6 +35,21 @@ class Example(Settings):
     on: bool = setting(True, switch, "a switch")
     name: str = setting("x", text, "a name")
     rate: float = setting(0.1, non_negative, "a number")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Dependent(Settings):
+    part: float = setting(Depends("name", 0.5, {"half": 0.25, "bad": 2.0}), share, "a share")
+    name: str = setting("x", one_of("x", "half", "bad"), "a name")
+
+
+def test_a_default_may_depend_on_another_setting() -> None:
+    assert (Dependent().part, Dependent(name="half").part, Dependent(name="half", part=0.1).part) == (0.5, 0.25, 0.1)
+    assert next(Dependent.described())["default"] == "0.5 (half: 0.25; bad: 2.0)"
+    with pytest.raises(SettingError, match="'name' must be one of"):
+        Dependent(name="y")
+    with pytest.raises(SettingError, match="'part' must be a share"):
+        Dependent(name="bad")
 
 
 @pytest.mark.parametrize(

@@ -56,6 +56,30 @@ def one_of(*names: str) -> Rule:
 REQUIRED = MISSING  # the default of a setting that has none
 
 
+@dataclass(frozen=True)
+class Depends:
+    """A default that depends on another setting: the value for some of its values, and for any other.
+
+    >>> print(Depends("optimizer", 0.1, {"adam": 0.002, "adamw": 0.002}))
+    0.1 (adam, adamw: 0.002)
+    """
+
+    on: str
+    otherwise: Any
+    values: Mapping[str, Any]
+
+    def of(self, settings: Any) -> Any:
+        """Return the value that follows from the settings."""
+        value = self.values.get(getattr(settings, self.on), self.otherwise)
+        return value.of(settings) if isinstance(value, Depends) else value
+
+    def __str__(self) -> str:
+        names: dict[str, list[str]] = {}
+        for name, value in self.values.items():
+            names.setdefault(str(value), []).append(name)
+        return f"{self.otherwise} ({'; '.join(', '.join(some) + ': ' + value for value, some in names.items())})"
+
+
 def setting(default: Any, rule: Rule, meaning: str) -> Any:
     """Return one field of a Settings class: default, rule, meaning."""
     about = {"rule": rule, "meaning": meaning}
@@ -70,8 +94,10 @@ class Settings:
 
     def __post_init__(self) -> None:
         kinds = get_type_hints(type(self))
-        for f in fields(self):
-            object.__setattr__(self, f.name, self._checked(f, kinds[f.name], getattr(self, f.name)))
+        for f in sorted(fields(self), key=lambda f: isinstance(getattr(self, f.name), Depends)):
+            value = getattr(self, f.name)  # what depends on others comes last, when those are checked
+            value = value.of(self) if isinstance(value, Depends) else value
+            object.__setattr__(self, f.name, self._checked(f, kinds[f.name], value))
 
     @classmethod
     def make(cls, values: Mapping[str, Any]) -> Self:
@@ -115,7 +141,7 @@ class Settings:
                 raise SettingError(f"{cls.__name__}: write '{f.name}' as a setting(default, rule, meaning).")
             yield {
                 "name": f.name,
-                "default": None if default is MISSING else default,
+                "default": None if default is MISSING else str(default) if isinstance(default, Depends) else default,
                 "rule": f.metadata["rule"].says,
                 "meaning": f.metadata["meaning"],
             }

@@ -314,7 +314,7 @@ def test_a_bench_that_was_interrupted_goes_on_and_ends_the_same(
         ("finetune", {"lr": 0.002}),
         ("scissorhands", {"trim": 0.1}),
         ("", {"forget": "concept:four"}),
-        ("erasure", {"optimizer": "sgd"}),
+        ("finetune", {"optimizer": "sgd"}),
         ("erasure", {"anchor": "a five"}),
         ("drawing", {"steps": 3}),
         ("", {"prompts": ["a four", "a three"]}),

@@ -58,7 +58,7 @@ OTHER: Settings = {
     "power": 2.0,
     "clip": 0.01,
     "forget_weight": 0.2,
-    "optimizer": "sgd",
+    "optimizer": "adam",
     "undershoot": 0.0,
 }
 # How often a method looks at every record to forget and to retain: so many times before, and so many in each epoch.

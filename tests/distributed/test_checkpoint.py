@@ -30,7 +30,7 @@ from scissorhands.distributed.checkpoint import Loop, Progress
 from scissorhands.distributed.checkpoint_files import ABOUT
 from scissorhands.errors import RunError, StoppedError
 from scissorhands.methods import METHODS
-from scissorhands.methods.descent import Optimizer
+from scissorhands.methods.optimizer import Optimizer
 from scissorhands.methods.training import Training
 from scissorhands.runs import Journal
 from scissorhands.settings import count, setting

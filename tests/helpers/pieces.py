@@ -20,8 +20,8 @@ from scissorhands import distributed
 from scissorhands.distributed import all_reduce_sum_, full, local, rank, shard, world_size
 from scissorhands.distributed.batchnorm import normalize_over_all
 from scissorhands.errors import DataError, ModelError, StoppedError
-from scissorhands.methods.descent import Optimizer
 from scissorhands.methods.modes import frozen_norm_statistics, training
+from scissorhands.methods.optimizer import Optimizer
 from scissorhands.methods.parameters import trainable
 from scissorhands.methods.saliency import gradients, top_share
 from scissorhands.tasks.classification import models

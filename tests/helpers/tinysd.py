@@ -131,7 +131,7 @@ def small_problem() -> Problem:
     records = Latents(latents, torch.tensor([0] * 3 + [1] * 6), torch.tensor([1]), len(prompts))
     loss = Denoising(DDIMScheduler(**BETAS, clip_sample=False), prompts, nothing, {0: prompts[1]})
     forget, retain = Part(records, torch.arange(3)), Part(records, torch.arange(3, 9))
-    return Problem(forget, retain, loss=loss, optimizer="adam", warn_on_damage=False)
+    return Problem(forget, retain, loss=loss, warn_on_damage=False)
 
 
 def source(base: Path) -> Path:

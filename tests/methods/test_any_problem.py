@@ -36,8 +36,8 @@ def drawn(number: int) -> tuple[nn.Module, sh.Problem, Training]:
         held = held[labels[held] != 0]
     optimizer = ("sgd", "adamw")[number // 4 % 2]
     forget, retain, unseen = (Part(records, ids.sort().values) for ids in (trained[gone], trained[~gone], held))
-    problem = sh.Problem(forget, retain, unseen, seed=number, optimizer=optimizer, warn_on_damage=False)
-    training = Training(epochs=15, lr=0.05 if optimizer == "sgd" else 0.005, batch_size=32)
+    problem = sh.Problem(forget, retain, unseen, seed=number, warn_on_damage=False)
+    training = Training(epochs=15, optimizer=optimizer, lr=0.05 if optimizer == "sgd" else 0.005, batch_size=32)
     torch.manual_seed(number)
     return network(classes, normalized=bool(number // 8 % 2)), problem, training
 
@@ -70,7 +70,7 @@ def test_it_keeps_what_retraining_keeps_and_ends_within_its_cap(number: int, mon
 
     monkeypatch.setattr(Descent, "__init__", watched)
     with warnings.catch_warnings(action="error"):
-        sh.Scissorhands().scrub(original, problem)
+        sh.Scissorhands(optimizer=training.optimizer).scrub(original, problem)
     assert accuracy(original, problem.retain) >= accuracy(retrained, problem.retain) - 3
     assert len(loops) <= 4
     assert all(loop.epoch < 10 for loop in loops)
@@ -85,6 +85,6 @@ def test_the_problems_tell_a_method_that_does_harm() -> None:
         everything = torch.cat([problem.retain.ids, problem.forget.ids]).sort().values
         training.fit(model, replace(problem, retain=replace(problem.retain, ids=everything)))
         training.fit(fresh, problem)
-        sh.Scissorhands(reading="paper", lr=0.05).scrub(model, problem)
+        sh.Scissorhands(reading="paper", optimizer=training.optimizer, lr=0.05).scrub(model, problem)
         lost.append(accuracy(fresh, problem.retain) - accuracy(model, problem.retain))
     assert max(lost) > 3

@@ -11,8 +11,8 @@ from torch import Tensor, nn
 import scissorhands as sh
 from scissorhands.data.labels import Relabeled
 from scissorhands.data.records import Part, Stored
-from scissorhands.methods import logits_of, scissorhands
-from scissorhands.methods.calibration import margins, same_rank, stand_ins
+from scissorhands.methods import Log, logits_of, points_lost, scissorhands, utility
+from scissorhands.methods.calibration import Targets, margins, same_rank, stand_ins
 
 ONE_STEP = {"epochs": 1, "project": False, "lr": 0.1, "momentum": 0.0, "weight_decay": 0.0, "batch_size": 1000}
 EPOCHS = 60
@@ -145,3 +145,20 @@ def test_records_that_went_too_far_are_pulled_back(case: tuple[nn.Module, sh.Pro
     low = accuracy(model, problem.forget)
     sh.Scissorhands().scrub(model, problem)
     assert low < 0.5 < accuracy(model, problem.forget)
+
+
+def test_of_attempts_that_all_damage_the_model_the_least_is_kept(
+    case: tuple[nn.Module, sh.Problem], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    model, problem = copy.deepcopy(case[0]), case[1]
+    before, losses, repair = utility(model, problem), [], sh.Scissorhands._repair_to
+
+    def watched(method: sh.Scissorhands, targets: Targets, model: nn.Module, problem: sh.Problem, log: Log) -> None:
+        repair(method, targets, model, problem, log)
+        losses.append(points_lost(before, utility(model, problem)))
+
+    monkeypatch.setattr(sh.Scissorhands, "_repair_to", watched)
+    sh.Scissorhands(trim=0.9, epochs=1).scrub(model, problem)
+    assert len(losses) == 4
+    assert min(losses) < losses[-1] - 5
+    assert points_lost(before, utility(model, problem)) == min(losses)

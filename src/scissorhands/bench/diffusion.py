@@ -30,7 +30,7 @@ from ..tasks.diffusion.erasure import Concept, Erasure
 from ..tasks.diffusion.pictures import Pictures
 from ..tasks.diffusion.prompts import Prompt
 from ..tasks.diffusion.prompts import prompts as read_prompts
-from ..tasks.diffusion.task import DEFAULTS, SHARED, Diffusion
+from ..tasks.diffusion.task import SHARED, Diffusion, defaults
 from .entries import Entry, entries
 from .recipe import BaseRecipe, counted, finished
 
@@ -94,7 +94,7 @@ class PipelineRecipe(BaseRecipe):
                 raise SettingError(f"the erasure of '{name}' must be a table: [{name}.erasure].")
             own, kind = Erasure.make({**self.erasure, **more}), method(name, Diffusion, "the model")
             found += [
-                Attempt(entry, own) for entry in entries(name, kind, settings, self.tried.get(name), DEFAULTS.get(kind))
+                Attempt(entry, own) for entry in entries(name, kind, settings, self.tried.get(name), defaults(kind))
             ]
         return found
 

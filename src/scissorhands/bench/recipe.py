@@ -20,7 +20,7 @@ from ..runs import Run
 from ..settings import REQUIRED, Rule, Settings, names, numbers, one_of, setting, share_below_one, table, text
 from ..tasks import method
 from ..tasks.classification.networks import NETWORKS
-from ..tasks.classification.task import Classification
+from ..tasks.classification.task import Classification, defaults
 from .entries import Entry, entries
 from .pace import seconds_per_record
 
@@ -160,16 +160,17 @@ class Recipe(BaseRecipe):
 
     @cached_property
     def entries(self) -> list[Entry]:
-        """Return the methods with their settings; `retrain` has those of the training."""
+        """Return the methods with their settings; those that follow from the training unless they are given."""
         return [
             entry
             for name in self.methods
+            for kind in [method(name, Classification)]
             for entry in entries(
                 name,
-                method(name, Classification),
+                kind,
                 self.settings.get(name, {}),
                 self.tried.get(name),
-                self.training.to_dict() if name == "retrain" else {},
+                defaults(kind, self.training.to_dict()),
             )
         ]
 

@@ -18,9 +18,7 @@ def details(kind: type[Settings]) -> str:
 def shown(value: object) -> str:
     """Return a default as a person types it.
 
-    >>> shown(True), shown(5e-05), shown(""), shown(None)
-    ('true', '5e-05', "''", 'see meaning')
+    >>> shown(True), shown(5e-05), shown("")
+    ('true', '5e-05', "''")
     """
-    if value is None:  # it depends on another setting, as the meaning says
-        return "see meaning"
     return str(value).lower() if isinstance(value, bool) else str(value) or "''"

@@ -8,6 +8,7 @@ from pathlib import Path
 
 from ..choices import LEVELS
 from ..evaluation.context import Evaluation
+from ..methods import choose_optimizer
 from ..metrics import METRICS
 from ..settings import Settings
 from ..tasks import methods
@@ -21,7 +22,11 @@ def methods_page() -> str:
         lines += ["", f"## `{name}`", "", summary(kind), f"*{kind.paper}.*", ""]
         lines += [details(kind), ""] if details(kind) else []
         lines += [f"Needs {kind.needs}.", ""] if kind.needs else []
-        lines += [f"Takes at most {kind.copies} times the model's size in memory, besides the model and the batch.", ""]
+        more = "; with Adam, once more" if choose_optimizer(kind, "adam") else ""
+        lines += [
+            f"Takes at most {kind.copies} times the model's size in memory, besides the model and the batch{more}.",
+            "",
+        ]
         lines += _settings(kind)
     return "\n".join(lines) + "\n"
 

@@ -200,7 +200,7 @@ _forget = (
 )
 _erasure = (
     click.option("--anchor", metavar="PROMPT", help="For a pipeline: prompt to replace the concept with."),
-    settings_option("--erase", help="For a pipeline: parameters, optimizer, per_prompt, retain, inference."),
+    settings_option("--erase", help="For a pipeline: parameters, per_prompt, retain, inference."),
 )
 forget_options = _together("what", *_forget, *_erasure)
 scrub_options = _together(

@@ -56,7 +56,6 @@ class Problem:
     seed: int = 0  # of all random numbers: the same seed gives the same bits
     augment: Augment | None = None  # changes the inputs of a training batch, each record by itself
     progress: Progress = field(default_factory=Progress)  # where checkpoints are written and read
-    optimizer: str = "sgd"  # or "adam", "adamw"; a method may choose its own
     warn_on_damage: bool = True  # whether a method measures the damage that it does, and warns of it
 
     def __post_init__(self) -> None:

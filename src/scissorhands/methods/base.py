@@ -7,6 +7,7 @@ from ..distributed import Batch, add_
 from ..errors import FailedError, ModelError
 from ..randomness import generator
 from ..settings import (
+    Depends,
     at_least_one,
     below_one,
     count,
@@ -20,11 +21,12 @@ from ..settings import (
     switch,
     text,
 )
-from .damage import damage, utility
+from .damage import damage, points_lost, utility
 from .descent import Descent, linear_decay
 from .heads import head_of, narrow, widened
 from .method import Method
 from .modes import evaluating
+from .optimizer import choose_optimizer, optimizers, rate
 from .outputs import (
     calibration_error_rate,
     calibration_of,
@@ -54,6 +56,7 @@ __all__ = [
     "INITS",
     "SALIENCY",
     "Batch",
+    "Depends",
     "Descent",
     "FailedError",
     "Log",
@@ -70,6 +73,7 @@ __all__ = [
     "bounded",
     "calibration_error_rate",
     "calibration_of",
+    "choose_optimizer",
     "class_counts",
     "clip_",
     "count",
@@ -94,11 +98,14 @@ __all__ = [
     "non_negative",
     "on_device",
     "one_of",
+    "optimizers",
     "overlap",
     "patterns",
+    "points_lost",
     "positive",
     "positive_share",
     "random_labels",
+    "rate",
     "reinitialize",
     "relabeled_parts",
     "reset",

@@ -23,7 +23,9 @@ from .base import (
     non_negative,
     on_device,
     one_of,
+    optimizers,
     positive,
+    rate,
     setting,
     snapshot,
     swapped,
@@ -46,9 +48,10 @@ class BoundaryShrink(Method):
     fgsm: float = setting(0.1, positive, "size of the adversarial step, in units of the input")
     nearest: str = setting("wrong", one_of("wrong", "argmax"), "best wrong class after the step, or best class of all")
     epochs: int = setting(10, count, "passes over the forget data")
-    lr: float = setting(1e-5, positive, "learning rate")
+    optimizer: str = setting("sgd", optimizers, "what takes the steps; for a run, what trained its model")
+    lr: float = setting(rate(1e-5), positive, "learning rate")
     batch_size: int = setting(256, at_least_one, "records in a step")
-    momentum: float = setting(0.9, below_one, "momentum of the gradient")
+    momentum: float = setting(0.9, below_one, "momentum of the gradient, or beta1 of Adam")
     weight_decay: float = setting(5e-4, non_negative, "pull of every weight towards zero")
 
     def scrub(self, model: nn.Module, problem: Problem, log: Log = ignore) -> None:
@@ -87,9 +90,10 @@ class BoundaryExpand(Method):
     paper: ClassVar[str] = "Chen et al., CVPR 2023"
 
     epochs: int = setting(10, count, "passes over the forget data")
-    lr: float = setting(1e-5, positive, "learning rate")
+    optimizer: str = setting("sgd", optimizers, "what takes the steps; for a run, what trained its model")
+    lr: float = setting(rate(1e-5), positive, "learning rate")
     batch_size: int = setting(256, at_least_one, "records in a step")
-    momentum: float = setting(0.9, below_one, "momentum of the gradient")
+    momentum: float = setting(0.9, below_one, "momentum of the gradient, or beta1 of Adam")
     weight_decay: float = setting(5e-4, non_negative, "pull of every weight towards zero")
 
     def scrub(self, model: nn.Module, problem: Problem, log: Log = ignore) -> None:

@@ -58,6 +58,15 @@ def damage(before: Mapping[str, float], after: Mapping[str, float], strictness: 
     return "; ".join(found)
 
 
+def points_lost(before: Mapping[str, float], after: Mapping[str, float]) -> float:
+    """Return how many points of accuracy were lost on the data where most were lost.
+
+    >>> points_lost({"retain_accuracy": 97, "test_accuracy": 90}, {"retain_accuracy": 95, "test_accuracy": 91})
+    2
+    """
+    return max(before[name] - after[name] for name in before if name.endswith("_accuracy"))
+
+
 def judged(known: Mapping[str, float], counts: Mapping[str, int], judged_on: tuple[str, ...]) -> dict[str, float]:
     """Keep the accuracies and losses on data that a method is judged on, where there is enough of it.
 

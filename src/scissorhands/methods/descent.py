@@ -1,7 +1,7 @@
 """The one training loop: optimizer, seeds, modes, resume, many processes and log are here, and in no method."""
 
 import math
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
 from itertools import chain, count
 from typing import Any, TypeVar, overload
@@ -12,21 +12,28 @@ from torch import Tensor, nn
 from .. import distributed, randomness
 from ..data.problem import Log, Loss, Problem, ignore
 from ..data.records import Part
-from ..distributed import Batch, local, match_strides, mean_over_ranks, rank_key
+from ..distributed import Batch, mean_over_ranks, rank_key
 from ..errors import FailedError
 from ..settings import Settings
 from .modes import eval_if_single_record, evaluating, frozen_norm_statistics, training
+from .optimizer import Optimizer
 from .parameters import trainable
 
 T = TypeVar("T")
-_DEFAULTS: dict[str, Any] = {"momentum": 0.0, "weight_decay": 0.0, "schedule": "constant", "beta2": 0.999}
+_DEFAULTS: dict[str, Any] = {
+    "optimizer": "sgd",
+    "momentum": 0.0,
+    "weight_decay": 0.0,
+    "beta2": 0.999,
+    "schedule": "constant",
+}
 
 
 class Descent:
     """Walk epochs and steps, and take a step against each gradient.
 
-    `settings` has the learning rate `lr`, and may have `batch_size`, `momentum`, `weight_decay`, `schedule` and
-    `beta2`, the second one of Adam; and `optimizer`, which then takes the place of the problem's.
+    `settings` has the learning rate `lr`, and may have `optimizer`, `batch_size`, `momentum`, `weight_decay`,
+    `schedule` and `beta2`, the second one of Adam.
     `parameters` are those that change, by default all that may. With `train=False` the model is in evaluation mode.
     What a method stores in `memory` is saved in checkpoints.
     """
@@ -45,7 +52,7 @@ class Descent:
         self.model, self.problem, self.phase = model, problem, phase
         self.parameters = dict(parameters or trainable(model))
         self.epoch = 0
-        self._settings = {**_DEFAULTS, "optimizer": problem.optimizer, **settings.to_dict()}
+        self._settings = {**_DEFAULTS, **settings.to_dict()}
         chosen = {name: self._settings[name] for name in ("lr", "momentum", "weight_decay", "beta2")}
         self._optimizer = Optimizer(self.parameters.values(), **chosen, kind=self._settings["optimizer"])
         self._loop = problem.progress.loop(phase, model, self._optimizer)
@@ -191,54 +198,6 @@ class Descent:
             self._own_rng(),
         ):
             yield
-
-
-class Optimizer:
-    """Stochastic gradient descent, which the paper uses for classifiers, Adam, which it uses for diffusion, or AdamW.
-
-    Momentum is the first beta of Adam.
-    """
-
-    def __init__(
-        self,
-        parameters: Iterable[Tensor],
-        *,
-        lr: float,
-        momentum: float,
-        weight_decay: float,
-        beta2: float = 0.999,
-        kind: str = "sgd",
-    ) -> None:
-        self._weights = [local(p) for p in parameters]
-        make: Callable[..., torch.optim.Optimizer] = torch.optim.SGD
-        more: dict[str, Any] = {"momentum": momentum}
-        if kind != "sgd":
-            make = torch.optim.Adam if kind == "adam" else torch.optim.AdamW
-            more = {"betas": (momentum, beta2)}
-        self._optimizer = make(self._weights, lr=lr, weight_decay=weight_decay, fused=True, **more)
-
-    def step(self, gradient: list[Tensor], lr: float) -> None:
-        """Change the weights, in place, and use the gradient up."""
-        self._optimizer.param_groups[0]["lr"] = lr
-        for weight, slope in zip(self._weights, gradient, strict=True):
-            weight.grad = match_strides(slope, weight)
-        gradient.clear()
-        self._optimizer.step()
-        self._optimizer.zero_grad()
-
-    def state_dict(self) -> dict[str, Tensor]:
-        """Return the state of each weight, by the number of the weight."""
-        known = ((i, self._optimizer.state[weight]) for i, weight in enumerate(self._weights))
-        return {f"{i}.{name}": value for i, named in known for name, value in named.items() if value is not None}
-
-    def load_state_dict(self, kept: Mapping[str, Tensor]) -> None:
-        """Load what `state_dict` returned, in place."""
-        for key, value in kept.items():
-            i, _, name = key.partition(".")
-            weight = self._weights[int(i)]
-            if value.shape == weight.shape:  # and not a count of the steps
-                value = torch.empty_like(weight).copy_(value)
-            self._optimizer.state[weight][name] = value.to(weight.device)
 
 
 def scheduled(lr: float, schedule: str, epoch: int, epochs: int) -> float:

@@ -16,7 +16,9 @@ from .base import (
     count,
     ignore,
     non_negative,
+    optimizers,
     positive,
+    rate,
     setting,
 )
 
@@ -28,9 +30,10 @@ class GradientAscent(Method):
     paper: ClassVar[str] = "Thudi et al., 2022"
 
     epochs: int = setting(5, count, "passes over the forget data")
-    lr: float = setting(1e-5, positive, "learning rate")
+    optimizer: str = setting("sgd", optimizers, "what takes the steps; for a run, what trained its model")
+    lr: float = setting(rate(1e-5), positive, "learning rate")
     batch_size: int = setting(256, at_least_one, "records in a step")
-    momentum: float = setting(0.9, below_one, "momentum of the gradient")
+    momentum: float = setting(0.9, below_one, "momentum of the gradient, or beta1 of Adam")
     weight_decay: float = setting(5e-4, non_negative, "pull of every weight towards zero")
 
     def scrub(self, model: nn.Module, problem: Problem, log: Log = ignore) -> None:

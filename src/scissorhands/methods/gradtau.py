@@ -19,6 +19,7 @@ from .base import (
     linear_decay,
     non_negative,
     one_of,
+    optimizers,
     positive,
     setting,
     subtract_,
@@ -45,11 +46,11 @@ class GradTau(Method):
         5 / 3, non_negative, "weight of forgetting at the start, times the share of the data; it falls linearly to 0"
     )
     epochs: int = setting(3, count, "passes over as many records as are retained")
-    optimizer: str = setting("adamw", one_of("adamw", "adam", "sgd"), "what takes the steps")
+    optimizer: str = setting("adamw", optimizers, "what takes the steps")
     lr: float = setting(1e-3, positive, "learning rate at the start")
     schedule: str = setting("linear", one_of("linear", "constant"), "how the learning rate goes on: down to a tenth")
     batch_size: int = setting(256, at_least_one, "records of each kind in a step")
-    momentum: float = setting(0.9, below_one, "momentum of the gradient; the first beta of Adam")
+    momentum: float = setting(0.9, below_one, "momentum of the gradient, or beta1 of Adam")
     weight_decay: float = setting(0.01, non_negative, "pull of every weight towards zero")
 
     def scrub(self, model: nn.Module, problem: Problem, log: Log = ignore) -> None:

@@ -18,7 +18,9 @@ from .base import (
     l1_norm,
     linear_decay,
     non_negative,
+    optimizers,
     positive,
+    rate,
     setting,
     weights,
 )
@@ -32,9 +34,10 @@ class L1Sparse(Method):
 
     gamma: float = setting(1e-4, non_negative, "weight of the l1 penalty in the first epoch; it falls linearly")
     epochs: int = setting(10, count, "passes over the retained data")
-    lr: float = setting(0.01, positive, "learning rate")
+    optimizer: str = setting("sgd", optimizers, "what takes the steps; for a run, what trained its model")
+    lr: float = setting(rate(0.01), positive, "learning rate")
     batch_size: int = setting(256, at_least_one, "records in a step")
-    momentum: float = setting(0.9, below_one, "momentum of the gradient")
+    momentum: float = setting(0.9, below_one, "momentum of the gradient, or beta1 of Adam")
     weight_decay: float = setting(5e-4, non_negative, "pull of every weight towards zero")
 
     def scrub(self, model: nn.Module, problem: Problem, log: Log = ignore) -> None:

@@ -25,7 +25,7 @@ from .base import (
     ignore,
     logits,
     non_negative,
-    one_of,
+    optimizers,
     positive,
     positive_share,
     setting,
@@ -54,10 +54,10 @@ class LoTUS(Method):
     sample: float = setting(0.3, positive_share, "share of the retained data that is used")
     epochs: int = setting(10, count, "passes over the forget data and the sample")
     undershoot: float = setting(0.01, share, "it ends once the forget accuracy is so far below that on unseen records")
-    optimizer: str = setting("adamw", one_of("adamw", "adam", "sgd"), "what takes the steps")
+    optimizer: str = setting("adamw", optimizers, "what takes the steps")
     lr: float = setting(1e-4, positive, "learning rate")
     batch_size: int = setting(128, at_least_one, "records in a step")
-    momentum: float = setting(0.9, below_one, "momentum of the gradient; the first beta of Adam")
+    momentum: float = setting(0.9, below_one, "momentum of the gradient, or beta1 of Adam")
     weight_decay: float = setting(5e-4, non_negative, "pull of every weight towards zero")
 
     def scrub(self, model: nn.Module, problem: Problem, log: Log = ignore) -> None:

@@ -20,8 +20,10 @@ from .base import (
     ignore,
     inner,
     non_negative,
+    optimizers,
     positive,
     random_labels,
+    rate,
     setting,
     subtract_,
 )
@@ -41,9 +43,10 @@ class MUNBa(Method):
 
     clip: float = setting(1.0, positive, "largest norm of the gradient that they agree on")
     epochs: int = setting(10, count, "passes over all training data")
-    lr: float = setting(0.01, positive, "learning rate")
+    optimizer: str = setting("sgd", optimizers, "what takes the steps; for a run, what trained its model")
+    lr: float = setting(rate(0.01), positive, "learning rate")
     batch_size: int = setting(256, at_least_one, "records of each kind in a step")
-    momentum: float = setting(0.9, below_one, "momentum of the gradient")
+    momentum: float = setting(0.9, below_one, "momentum of the gradient, or beta1 of Adam")
     weight_decay: float = setting(5e-4, non_negative, "pull of every weight towards zero")
 
     def scrub(self, model: nn.Module, problem: Problem, log: Log = ignore) -> None:

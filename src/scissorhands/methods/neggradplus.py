@@ -16,7 +16,9 @@ from .base import (
     count,
     ignore,
     non_negative,
+    optimizers,
     positive,
+    rate,
     setting,
     share,
     subtract_,
@@ -37,9 +39,10 @@ class NegGradPlus(Method):
 
     beta: float = setting(0.95, share, "weight of the retain loss; the forget loss has what is left to 1")
     epochs: int = setting(10, count, "passes over the retained data")
-    lr: float = setting(0.01, positive, "learning rate")
+    optimizer: str = setting("sgd", optimizers, "what takes the steps; for a run, what trained its model")
+    lr: float = setting(rate(0.01), positive, "learning rate")
     batch_size: int = setting(256, at_least_one, "records of each kind in a step")
-    momentum: float = setting(0.0, below_one, "momentum of the gradient")
+    momentum: float = setting(0.0, below_one, "momentum of the gradient, or beta1 of Adam")
     weight_decay: float = setting(0.0, non_negative, "pull of every weight towards zero")
 
     def scrub(self, model: nn.Module, problem: Problem, log: Log = ignore) -> None:

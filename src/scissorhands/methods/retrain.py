@@ -15,7 +15,9 @@ from .base import (
     ignore,
     non_negative,
     one_of,
+    optimizers,
     positive,
+    rate,
     reset,
     restart,
     setting,
@@ -33,10 +35,11 @@ class Retrain(Method):
 
     start: str = setting("", text, "a Hugging Face classifier to start from; if empty, weights are re-initialized")
     epochs: int = setting(182, at_least_one, "passes over the retained data")
-    lr: float = setting(0.1, positive, "learning rate at the start")
+    optimizer: str = setting("sgd", optimizers, "what takes the steps; for a run, what trained its model")
+    lr: float = setting(rate(0.1), positive, "learning rate at the start")
     schedule: str = setting("cosine", one_of("cosine", "multistep", "constant"), "how the learning rate goes on")
     batch_size: int = setting(256, at_least_one, "records in a step")
-    momentum: float = setting(0.9, below_one, "momentum of the gradient")
+    momentum: float = setting(0.9, below_one, "momentum of the gradient, or beta1 of Adam")
     weight_decay: float = setting(5e-4, non_negative, "pull of every weight towards zero")
 
     def scrub(self, model: nn.Module, problem: Problem, log: Log = ignore) -> None:

@@ -17,8 +17,10 @@ from .base import (
     ignore,
     non_negative,
     one_of,
+    optimizers,
     positive,
     positive_share,
+    rate,
     relabeled_parts,
     setting,
     top_share,
@@ -45,9 +47,10 @@ class SalUn(Method):
     )
     labels: str = setting("redrawn", one_of("redrawn", "fixed"), "random labels redrawn in every epoch, or drawn once")
     epochs: int = setting(10, count, "passes over all training data")
-    lr: float = setting(0.01, positive, "learning rate")
+    optimizer: str = setting("sgd", optimizers, "what takes the steps; for a run, what trained its model")
+    lr: float = setting(rate(0.01), positive, "learning rate")
     batch_size: int = setting(256, at_least_one, "records in a step")
-    momentum: float = setting(0.9, below_one, "momentum of the gradient")
+    momentum: float = setting(0.9, below_one, "momentum of the gradient, or beta1 of Adam")
     weight_decay: float = setting(5e-4, non_negative, "pull of every weight towards zero")
 
     def scrub(self, model: nn.Module, problem: Problem, log: Log = ignore) -> None:

@@ -1,5 +1,6 @@
 """Scissorhands: trim by connection sensitivity, repair by a projected gradient."""
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import ClassVar
@@ -10,6 +11,7 @@ from .base import (
     INITS,
     SALIENCY,
     Batch,
+    Depends,
     Descent,
     FailedError,
     Log,
@@ -26,10 +28,13 @@ from .base import (
     ignore,
     non_negative,
     one_of,
+    optimizers,
     overlap,
     patterns,
+    points_lost,
     positive,
     positive_share,
+    rate,
     reinitialize,
     restore,
     select,
@@ -67,12 +72,10 @@ class Reading:
     moves_statistics: bool = False  # forget batches enter the running statistics of batch normalization
     bounded: bool = False  # ours: cap λ, and repair until the model is about as good as before
     calibrated: bool = False  # ours: move forgotten records to where unseen ones are, and stop when they are there
-    trim: float = 0.03  # the share of the weights to re-initialize, if the user does not say
-    lr: float = 5e-3  # the learning rate, if the user does not say
 
 
 READINGS: dict[str, Reading] = {
-    "calibrated": Reading(calibrated=True, trim=0.0, lr=0.05),
+    "calibrated": Reading(calibrated=True),
     "bounded": Reading(bounded=True),
     "paper": Reading(),
     "published": Reading(
@@ -101,7 +104,7 @@ class Scissorhands(Method):
 
     paper: ClassVar[str] = "Wu & Harandi, ECCV 2024"
     needs: ClassVar[str] = "a classifier and unseen records, if calibrated"
-    copies: ClassVar[int] = 6
+    copies: ClassVar[int] = 7
 
     reading: str = setting(
         "calibrated",
@@ -109,7 +112,7 @@ class Scissorhands(Method):
         "Algorithm 1 of the paper; what its published code does; Algorithm 1, bounded, which caps λ so that forgetting "
         "pushes at most half as hard as the repair pulls; or calibrated by unseen records",
     )
-    trim: float = setting(None, share, "share of the weights to re-initialize: by default 0.03, if calibrated 0")
+    trim: float = setting(Depends("reading", 0.03, {"calibrated": 0.0}), share, "share of the weights to re-initialize")
     sample: float = setting(1.0, positive_share, "share of the forget data that the sensitivity is measured on")
     saliency: str = setting("connection", one_of(*SALIENCY), "what makes a weight matter")
     init: str = setting("uniform", one_of(*INITS), "how weights are re-initialized")
@@ -123,18 +126,15 @@ class Scissorhands(Method):
         "passes over the retained data; if calibrated, at most; if bounded, up to 5 times as many while the model is "
         "damaged",
     )
-    lr: float = setting(None, positive, "learning rate: by default 0.005, if calibrated 0.05 at the start")
+    optimizer: str = setting("sgd", optimizers, "what takes the steps; for a run, what trained its model")
+    lr: float = setting(
+        Depends("reading", rate(5e-3), {"calibrated": rate(0.05)}),
+        positive,
+        "learning rate; if calibrated, at the start",
+    )
     batch_size: int = setting(64, at_least_one, "records of each kind in a step; if calibrated, at most")
-    momentum: float = setting(0.9, below_one, "momentum of the gradient")
+    momentum: float = setting(0.9, below_one, "momentum of the gradient, or beta1 of Adam")
     weight_decay: float = setting(5e-4, non_negative, "pull of every weight towards zero")
-
-    def __post_init__(self) -> None:
-        """Fill in the settings that depend on the reading."""
-        reading = READINGS.get(self.reading, Reading())  # an unknown one is refused below
-        for name in ("trim", "lr"):
-            if getattr(self, name) is None:
-                object.__setattr__(self, name, getattr(reading, name))
-        super().__post_init__()
 
     @property
     def _reading(self) -> Reading:
@@ -179,9 +179,12 @@ class Scissorhands(Method):
                 descent.step(repair)
 
     def _calibrate(self, model: nn.Module, problem: Problem, log: Log) -> None:
-        """Trim and repair. If that damages the model, do it again from the start at a quarter of the learning rate."""
+        """Trim and repair. If that damages the model, do it again from the start at a quarter of the learning rate.
+
+        If every attempt damages it, the one that damages it least is kept.
+        """
         original, before = snapshot(model), utility(model, problem)
-        targets = Targets(model, problem)
+        targets, best, least = Targets(model, problem), original, math.inf
         for attempt in range(_ATTEMPTS):
             restore(model, original)
             self._trim(model, problem, log)
@@ -189,11 +192,15 @@ class Scissorhands(Method):
             try:
                 method._repair_to(targets, model, problem, log)
             except FailedError:
-                if attempt == _ATTEMPTS - 1:
+                if attempt == _ATTEMPTS - 1 and best is original:
                     raise
-            else:
-                if not damage(before, utility(model, problem)):
-                    break
+                continue
+            after = utility(model, problem)
+            if not damage(before, after):
+                return
+            if (lost := points_lost(before, after)) < least:
+                best, least = snapshot(model), lost
+        restore(model, best)
 
     def _enough_steps(self, problem: Problem) -> int:
         """Return the size of a batch: smaller than asked for if an epoch would have too few steps."""

@@ -22,7 +22,9 @@ from .base import (
     kl_divergence,
     logits,
     non_negative,
+    optimizers,
     positive,
+    rate,
     restore,
     setting,
     snapshot,
@@ -51,9 +53,10 @@ class SCRUB(Method):
     ascents: int = setting(2, count, "first epochs in which a pass over the forget data comes first")
     rewind: bool = setting(True, switch, "end with the epoch whose forget error is nearest to that on unseen records")
     epochs: int = setting(3, at_least_one, "passes over the retained data; to rewind, each is kept in memory")
-    lr: float = setting(5e-4, positive, "learning rate")
+    optimizer: str = setting("sgd", optimizers, "what takes the steps; for a run, what trained its model")
+    lr: float = setting(rate(5e-4), positive, "learning rate")
     batch_size: int = setting(128, at_least_one, "records in a step")
-    momentum: float = setting(0.9, below_one, "momentum of the gradient")
+    momentum: float = setting(0.9, below_one, "momentum of the gradient, or beta1 of Adam")
     weight_decay: float = setting(5e-4, non_negative, "pull of every weight towards zero")
 
     def scrub(self, model: nn.Module, problem: Problem, log: Log = ignore) -> None:

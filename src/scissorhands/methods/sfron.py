@@ -22,7 +22,9 @@ from .base import (
     ignore,
     logits,
     non_negative,
+    optimizers,
     positive,
+    rate,
     reweighted,
     setting,
     trainable,
@@ -49,9 +51,10 @@ class SFRon(Method):
     every: int = setting(5, at_least_one, "steps on the retained data to each step that forgets")
     clip: float = setting(7.0, positive, "largest norm of the gradient of a step that forgets")
     epochs: int = setting(5, count, "passes over the retained data")
-    lr: float = setting(0.01, positive, "learning rate at the start")
+    optimizer: str = setting("sgd", optimizers, "what takes the steps; for a run, what trained its model")
+    lr: float = setting(rate(0.01), positive, "learning rate at the start")
     batch_size: int = setting(128, at_least_one, "records of each kind in a step")
-    momentum: float = setting(0.9, below_one, "momentum of the gradient")
+    momentum: float = setting(0.9, below_one, "momentum of the gradient, or beta1 of Adam")
     weight_decay: float = setting(5e-4, non_negative, "pull of every weight towards zero")
 
     def scrub(self, model: nn.Module, problem: Problem, log: Log = ignore) -> None:

@@ -619,7 +619,7 @@ def test_a_folder_of_images_is_found_again_from_elsewhere(
 def together(base: Path) -> dict[str, Callable[[Path], str]]:
     """Commands by name, each for an output folder. The last ones may set the processes against each other."""
     pipeline, data = base / tinysd.SOURCE, f"--data {base / tinysd.PHOTOGRAPHS}"
-    sgd = f"{data} --erase optimizer=sgd"
+    sgd = f"{data} --set optimizer=sgd"
     anchor = "--anchor 'a four'"
 
     def asked(method: str, more: str, **settings: Any) -> Callable[[Path], str]:
@@ -633,7 +633,7 @@ def together(base: Path) -> dict[str, Callable[[Path], str]]:
         "salun-diffusion": asked("salun-diffusion", f"{sgd} {anchor}", lr=0.01),
         "esd": asked("esd", sgd, lr=0.01),
         "images that are drawn": asked(
-            "finetune", f"{anchor} --erase per_prompt=3 --erase inference=1 --erase optimizer=sgd", lr=0.01
+            "finetune", f"{anchor} --erase per_prompt=3 --erase inference=1 --set optimizer=sgd", lr=0.01
         ),
         "a mistake": asked("finetune", "--data nowhere"),
         "esd in batches of one": asked("esd", sgd, lr=0.01, batch_size=1),
@@ -818,7 +818,7 @@ REFUSED = {
     "influence": ("--forget concept:three DATA --method influence", "'influence' applies only to classifiers"),
     "a method that is not known": ("--forget concept:three DATA --method scissorhand", "Did you mean 'scissorhands'"),
     "a setting of erasure that is not known": ("--forget concept:three DATA --erase ancor=a", "Did you mean 'anchor'"),
-    "an optimizer that is not known": ("--forget concept:three DATA --erase optimizer=lion", "one of adam, sgd"),
+    "an optimizer that is not known": ("--forget concept:three DATA --set optimizer=lion", "one of sgd, adam, adamw"),
     "parameters that are not there": ("--forget concept:three DATA --erase 'parameters=*lstm*'", "*lstm*"),
     "no parameters": ("--forget concept:three DATA --erase 'parameters=*,-*'", "leaves no parameter"),
     "a setting that is out of range": ("--forget concept:three DATA --set trim=2", "'trim' must be"),

@@ -16,7 +16,7 @@ from helpers.tinysd import BETAS
 from scissorhands.data.records import Part, Stored
 from scissorhands.distributed import Batch
 from scissorhands.errors import ScissorhandsError, SettingError
-from scissorhands.methods.descent import Optimizer
+from scissorhands.methods.optimizer import Optimizer
 from scissorhands.randomness import generator, seeded
 from scissorhands.tasks.diffusion.denoising import Denoising, mistaken, of, predicted
 from scissorhands.tasks.diffusion.esd import ErasedDiffusion
@@ -268,11 +268,11 @@ def test_a_scheduler_that_scales_noise_otherwise_gives_the_same_or_is_refused(dr
 # Problems
 
 
-def posed(loss: Any = None, **more: Any) -> sh.Problem:
+def posed(loss: Any = None) -> sh.Problem:
     """Six latents, those of the first prompt to be forgotten."""
     records = Stored(*BATCH)
     forget, retain = (Part(records, ids) for ids in (torch.tensor([0, 3, 5]), torch.tensor([1, 2, 4])))
-    return sh.Problem(forget, retain, loss=loss or denoising(), seed=5, **more)
+    return sh.Problem(forget, retain, loss=loss or denoising(), seed=5)
 
 
 def test_the_denoising_error_of_a_problem_is_found_also_inside_another_loss() -> None:
@@ -317,7 +317,15 @@ def test_the_target_is_what_the_model_says_guided_away_from_the_prompt(net: nn.M
 def test_esd_trains_towards_what_the_original_says_guided_away(kind: str, net: nn.Module) -> None:
     """Three steps, done again by hand: latents half drawn by the model as it is, targets of the model as it was."""
     method = ErasedDiffusion(
-        parameters="*", steps=3, lr=0.3, inference=4, guidance=2.5, strength=1.5, batch_size=2, momentum=0.0
+        parameters="*",
+        steps=3,
+        lr=0.3,
+        inference=4,
+        guidance=2.5,
+        strength=1.5,
+        batch_size=2,
+        momentum=0.0,
+        optimizer="sgd",
     )
     problem, loss = posed(denoising(kind)), denoising(kind)
     original, own = copy.deepcopy(net), copy.deepcopy(net)
@@ -366,7 +374,7 @@ def stepped(kind: str, kept: Tensor, output: Tensor, latents: Tensor, time: int)
 def test_esd_leaves_cross_attention_to_the_bit_unless_told_otherwise(net: nn.Module) -> None:
     before = copy.deepcopy(net.state_dict())
     settings: dict[str, Any] = {"steps": 2, "lr": 0.1, "inference": 2}
-    ErasedDiffusion(**settings, weight_decay=0.1).scrub(net, posed(optimizer="adam"))
+    ErasedDiffusion(**settings, weight_decay=0.1).scrub(net, posed())
     changed = {name for name, value in net.state_dict().items() if not torch.equal(value, before[name])}
     assert changed == {"conv.weight", "conv.bias", "time.weight", "time.bias"}
     ErasedDiffusion(**settings, parameters="*attn2*").scrub(net, posed())

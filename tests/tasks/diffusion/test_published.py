@@ -61,7 +61,7 @@ def problem(anchor: bool = False) -> sh.Problem:
     loss = Denoising(scheduler, TEXT, NOTHING, {0: ANCHOR} if anchor else {})
     records = Stored(randoms(8, 2, 4, 4, seed=3), torch.tensor([0, 0, 0, 1, 1, 1, 1, 1]))
     forget, retain = Part(records, torch.arange(3)), Part(records, torch.arange(3, 8))
-    return sh.Problem(forget, retain, loss=loss, seed=SEED, optimizer="adam", warn_on_damage=False)
+    return sh.Problem(forget, retain, loss=loss, seed=SEED, warn_on_damage=False)
 
 
 def batches(posed: sh.Problem) -> tuple[Batch, Batch]:
@@ -209,6 +209,7 @@ OTHER: dict[type[sh.Method], dict[str, Any]] = {
         "init": "truncated",
         "balance": 0.5,
         "epochs": 1,
+        "optimizer": "sgd",
         "lr": 0.02,
         "batch_size": 3,
         "momentum": 0.5,
@@ -219,6 +220,7 @@ OTHER: dict[type[sh.Method], dict[str, Any]] = {
         "saliency_guidance": 0.0,
         "alpha": 0.5,
         "epochs": 1,
+        "optimizer": "sgd",
         "lr": 0.02,
         "batch_size": 3,
         "momentum": 0.5,

@@ -18,7 +18,7 @@ from ...errors import DataError, FailedError, ModelError
 from ...evaluation.context import Context
 from ...evaluation.evaluate import Scores, examine, outputs
 from ...evaluation.predict import require_fit
-from ...methods import METHODS, Method, Retrain
+from ...methods import METHODS, Method, Retrain, choose_optimizer
 from ...methods.damage import damage, guesses, judged
 from ...metrics import Observations, accuracy
 from ..task import DividedTask, Division, Read, RelativePath, SourceRun, each_time
@@ -66,8 +66,7 @@ class Classification(DividedTask[Request]):
         return cls(source, model, blueprint, run, read)
 
     def defaults(self, method: type[Method]) -> dict[str, Any]:
-        """Return how the original was trained, for a method that repeats the training."""
-        return dict(self.run.record.get("training", {})) if method is Retrain and self.run else {}
+        return defaults(method, self.run.record.get("training", {})) if self.run else {}
 
     def named(self, request: Request) -> Source:
         """Return the data that was named, or else the data that the model is known to have been trained on."""
@@ -177,6 +176,11 @@ class Classification(DividedTask[Request]):
     def _first(self) -> str:
         """Return where the model came from originally."""
         return str(self.run.record["model"]["origin"]) if self.run else self.blueprint.name
+
+
+def defaults(method: type[Method], training: Mapping[str, Any]) -> dict[str, Any]:
+    """Return settings that follow from how the original was trained: its optimizer, and all of them for retraining."""
+    return dict(training) if method is Retrain else choose_optimizer(method, training.get("optimizer", "sgd"))
 
 
 def model_record(source: str, origin: str, blueprint: Blueprint) -> dict[str, Any]:

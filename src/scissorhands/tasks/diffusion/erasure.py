@@ -16,7 +16,7 @@ from ...distributed import on_rank_0
 from ...errors import DataError, SettingError
 from ...methods.damage import mean_loss
 from ...methods.parameters import select
-from ...settings import REQUIRED, Settings, at_least_one, non_negative, one_of, patterns, setting, table, text
+from ...settings import REQUIRED, Settings, at_least_one, non_negative, patterns, setting, table, text
 from . import drawing
 from . import pipeline as pipelines
 from .denoising import Denoising, Latents
@@ -33,7 +33,6 @@ class Erasure(Settings):
     per_prompt: int = setting(100, at_least_one, "images that are drawn for each word; as many in all of what is kept")
     retain: str = setting("", text, "prompts to keep, separated by semicolons, for images that are drawn")
     parameters: str = setting("*", patterns, "which parameters may change, such as *attn2* or *,-time_emb*")
-    optimizer: str = setting("adam", one_of("adam", "sgd"), "what takes the steps")
     inference: int = setting(50, at_least_one, "steps in which an image is drawn")
     guidance: float = setting(7.5, non_negative, "guidance with which images are drawn")
 
@@ -98,9 +97,7 @@ def posed(
     )
     anchors = {int(label): prompts[-1] for label in images.labels[forgotten].unique()} if anchor else {}
     loss = Denoising(pipeline.scheduler, prompts, given[-1:], anchors)
-    problem = Problem(
-        Part(latents, forgotten), Part(latents, retained), loss=loss, seed=seed, optimizer=erasure.optimizer
-    )
+    problem = Problem(Part(latents, forgotten), Part(latents, retained), loss=loss, seed=seed)
     return problem, Part(latents, forgotten).fingerprint[:16]
 
 

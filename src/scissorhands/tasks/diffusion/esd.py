@@ -22,6 +22,7 @@ from ...methods import (
     ignore,
     non_negative,
     on_device,
+    optimizers,
     patterns,
     positive,
     select,
@@ -45,12 +46,13 @@ class ErasedDiffusion(Method):
         NOXATTN, patterns, "which parameters may change: for ESD-u all but cross-attention, time embedding and output"
     )
     steps: int = setting(1000, count, "steps of training")
+    optimizer: str = setting("adam", optimizers, "what takes the steps")
     lr: float = setting(1e-5, positive, "learning rate")
     strength: float = setting(1.0, positive, "how far to go away from the concept")
     guidance: float = setting(3.0, non_negative, "guidance with which latents are drawn, up to a random time")
     inference: int = setting(50, at_least_one, "steps in which an image would be drawn")
     batch_size: int = setting(1, at_least_one, "latents in a step")
-    momentum: float = setting(0.9, below_one, "momentum of the gradient")
+    momentum: float = setting(0.9, below_one, "momentum of the gradient, or beta1 of Adam")
     weight_decay: float = setting(0.0, non_negative, "pull of every weight towards zero")
 
     def scrub(self, model: nn.Module, problem: Problem, log: Log = ignore) -> None:

@@ -21,6 +21,7 @@ from ...methods import (
     mean_gradient,
     non_negative,
     one_of,
+    optimizers,
     patterns,
     positive,
     reinitialize,
@@ -55,9 +56,10 @@ class PublishedScissorhands(Method):
     init: str = setting("kaiming", one_of(*INITS), "how weights are re-initialized")
     balance: float = setting(0.1, non_negative, "weight of the forget loss, the paper's λ")
     epochs: int = setting(5, count, "passes over the images to forget")
+    optimizer: str = setting("adam", optimizers, "what takes the steps")
     lr: float = setting(1e-5, positive, "learning rate")
     batch_size: int = setting(16, at_least_one, "images of each kind in a step")
-    momentum: float = setting(0.9, below_one, "momentum of the gradient")
+    momentum: float = setting(0.9, below_one, "momentum of the gradient, or beta1 of Adam")
     weight_decay: float = setting(0.0, non_negative, "pull of every weight towards zero")
 
     def scrub(self, model: nn.Module, problem: Problem, log: Log = ignore) -> None:

@@ -18,6 +18,7 @@ from ...methods import (
     gradient_saliency,
     ignore,
     non_negative,
+    optimizers,
     positive,
     positive_share,
     setting,
@@ -42,9 +43,10 @@ class SalUnDiffusion(Method):
     )
     alpha: float = setting(0.1, non_negative, "weight of the retain loss")
     epochs: int = setting(5, count, "passes over the images to forget")
+    optimizer: str = setting("adam", optimizers, "what takes the steps")
     lr: float = setting(1e-5, positive, "learning rate")
     batch_size: int = setting(8, at_least_one, "images of each kind in a step")
-    momentum: float = setting(0.9, below_one, "momentum of the gradient")
+    momentum: float = setting(0.9, below_one, "momentum of the gradient, or beta1 of Adam")
 
     def scrub(self, model: nn.Module, problem: Problem, log: Log = ignore) -> None:
         denoising = of(problem)

@@ -12,7 +12,7 @@ from ...data.records import Part, Stored
 from ...distributed import shard
 from ...errors import RunError
 from ...evaluation.evaluate import Scores
-from ...methods import METHODS, Method, Scissorhands
+from ...methods import METHODS, Method, Scissorhands, choose_optimizer
 from ...methods.damage import damage
 from ...metrics import Observations
 from ..task import PreparedProblem, Read, RelativePath, SourceRun, Task, each_time
@@ -24,12 +24,16 @@ from .published import PublishedScissorhands
 from .salun import SalUnDiffusion
 
 SHARED = ("scissorhands", "finetune", "ascent", "salun", "randomlabel", "retrain")  # those that need no classifier
-DEFAULTS: dict[type[Method], dict[str, Any]] = {Scissorhands: {"reading": "bounded"}}  # no concept has unseen images
 _OWN: dict[str, type[Method]] = {
     "scissorhands-diffusion": PublishedScissorhands,
     "salun-diffusion": SalUnDiffusion,
     "esd": ErasedDiffusion,
 }
+
+
+def defaults(method: type[Method]) -> dict[str, Any]:
+    """Return settings for pipelines: Adam, as in the paper; and what needs no unseen images, as a concept has none."""
+    return {**choose_optimizer(method, "adam"), **({"reading": "bounded"} if method is Scissorhands else {})}
 
 
 @dataclass(frozen=True)
@@ -63,7 +67,7 @@ class Diffusion(Task[Concept, PreparedProblem]):
         return cls(source, pipelines.load(Path(source), device), run, read)
 
     def defaults(self, method: type[Method]) -> dict[str, Any]:
-        return DEFAULTS.get(method, {})
+        return defaults(method)
 
     def pose(
         self, request: Concept, seed: int, device: torch.device, relative: RelativePath, log: Log = ignore
