@@ -27,7 +27,7 @@ _MISTAKES = (errno.ENOENT, errno.ENOTDIR, errno.EISDIR, errno.EACCES, errno.ELOO
 
 # In the order of use. Each is the command of that name in the module of that name.
 VERBS = (
-    *("train", "scrub", "evaluate", "report", "evidence", "verify", "key"),
+    *("train", "scrub", "evaluate", "report", "evidence", "verify", "key", "request"),
     *("sample", "judge", "methods", "bench", "demo"),
 )
 
@@ -41,7 +41,8 @@ class _Group(click.Group):
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         if cmd_name in VERBS and cmd_name not in self.commands:
             command: click.Command = getattr(import_module(f".{cmd_name}", __package__), cmd_name)
-            command.callback = _ready(command.callback)
+            for one in command.commands.values() if isinstance(command, click.Group) else (command,):
+                one.callback = _ready(one.callback)
             self.add_command(command)
         return super().get_command(ctx, cmd_name)
 
