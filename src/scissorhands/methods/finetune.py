@@ -30,7 +30,7 @@ class FineTune(Method):
 
     epochs: int = setting(10, count, "passes over the retained data")
     optimizer: str = setting("sgd", optimizers, "what takes the steps; for a run, what trained its model")
-    lr: float = setting(rate(0.1), positive, "learning rate")
+    lr: float = setting(rate(0.01), positive, "learning rate")
     batch_size: int = setting(256, at_least_one, "records in a step")
     momentum: float = setting(0.9, below_one, "momentum of the gradient, or beta1 of Adam")
     weight_decay: float = setting(5e-4, non_negative, "pull of every weight towards zero")

@@ -132,7 +132,11 @@ class Scissorhands(Method):
         positive,
         "learning rate; if calibrated, at the start",
     )
-    batch_size: int = setting(64, at_least_one, "records of each kind in a step; if calibrated, at most")
+    batch_size: int = setting(
+        Depends("reading", 64, {"paper": 256, "published": 256}),
+        at_least_one,
+        "records of each kind in a step; if calibrated, at most",
+    )
     momentum: float = setting(0.9, below_one, "momentum of the gradient, or beta1 of Adam")
     weight_decay: float = setting(5e-4, non_negative, "pull of every weight towards zero")
 
