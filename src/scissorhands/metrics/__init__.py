@@ -7,6 +7,7 @@ from .metric import Metric
 from .mia import called_non_members
 from .outputs import Observations, Outputs
 from .perrecord import scaled_logit
+from .power import Power, power
 from .separation import auc, tpr_at_fpr
 from .table import METRICS
 from .verdict import CALLS, DAMAGED, Verdict, verdict
@@ -20,6 +21,7 @@ __all__ = [
     "Metric",
     "Observations",
     "Outputs",
+    "Power",
     "Verdict",
     "accuracy",
     "auc",
@@ -27,6 +29,7 @@ __all__ = [
     "called_non_members",
     "interval",
     "noise_floor",
+    "power",
     "scaled_logit",
     "tpr_at_fpr",
     "verdict",
