@@ -217,7 +217,7 @@ def test_an_existing_run_is_refused_before_any_work(trained: Run, tmp_path: Path
 def test_data_other_than_what_the_model_was_trained_on_is_refused(trained: Run, tmp_path: Path) -> None:
     fingerprint = trained.record["split"]["fingerprint"]
     source = edited(trained, tmp_path / "other", fingerprint, "0" * len(fingerprint))
-    with pytest.raises(DataError, match=r"digits is not the data that .*other was trained on: its content differs"):
+    with pytest.raises(DataError, match=r"digits is not the data of .*other: its content differs"):
         scrub(source, THREE, "finetune", QUICK, Place(tmp_path / "out"))
     assert not (tmp_path / "out").exists()
 

@@ -183,7 +183,7 @@ _forget = (
         type=click.Choice(MISSING),
         default=REFUSE,
         show_default=True,
-        help="What to do if a listed record is not there, or not in the model.",
+        help="What to do if a listed record is not in the model, or if the data is not as in training.",
     ),
     click.option("--split-seed", default=0, show_default=True, help="Seed of the random division of data."),
     click.option(

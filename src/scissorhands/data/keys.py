@@ -73,6 +73,7 @@ class _Index:
 
     def __init__(self, records: Records) -> None:
         self.by_key: dict[str, list[int]] = {}
+        self.missing = set(records.missing.tolist())
         for number, key in enumerate(records.keys):
             self.by_key.setdefault(key, []).append(number)
         self.by_file: Mapping[str, Sequence[str]] = {}
@@ -95,8 +96,12 @@ class _Index:
 
     def why(self, name: str, ids: Sequence[int], before: set[int]) -> str:
         """Say why a name stands for nothing that can be forgotten."""
+        if before.intersection(ids):
+            return f"'{name}' was forgotten before"
+        if self.missing.issuperset(ids) and ids:
+            return f"'{name}' is not there any more"
         if ids:
-            return f"'{name}' was {'forgotten before' if before.intersection(ids) else 'held out of training'}"
+            return f"'{name}' was held out of training"
         near: Iterable[str] = self.by_file.get(PurePath(name).name, ())
         if not near and len(self.by_key) <= _MOST_GUESSED:
             near = get_close_matches(name, [*self.by_key, *self.by_file], n=1)

@@ -23,6 +23,10 @@ class Relabeled(Records):
     def keys(self) -> tuple[str, ...]:
         return self.records.keys
 
+    @cached_property
+    def hashes(self) -> tuple[str, ...]:
+        return self.records.hashes
+
     @property
     def labels(self) -> Tensor:
         return self._labels

@@ -28,13 +28,14 @@ class Records(ABC):
     `fingerprint` is a hash of the content, and is empty where the content is the user's own object. `drawn_from` names
     the table of which the records are a random draw: two draws of one table are alike. It is empty where nobody knows.
     `key` says what `keys` are: the `path` of an image below its data folder, the name of a column, or, where it is
-    empty, the number of the record.
+    empty, the number of the record. `missing` are records that were there once, and cannot be fetched any more.
     """
 
     classes: tuple[str, ...] = ()
     fingerprint: str = ""
     drawn_from: str = ""
     key: str = ""
+    missing: Tensor = torch.zeros(0, dtype=torch.int64)
 
     @property
     @abstractmethod
@@ -49,6 +50,11 @@ class Records(ABC):
     def keys(self) -> tuple[str, ...]:
         """Return what people call each record; records may share a key, such as that of a customer."""
         return tuple(map(str, range(len(self))))
+
+    @cached_property
+    def hashes(self) -> tuple[str, ...]:
+        """Return a hash of the content of each record; empty where the content is the user's own object."""
+        return ()
 
     @property
     def columns(self) -> Columns:
@@ -68,6 +74,15 @@ class Records(ABC):
         if name not in self.columns:
             raise DataError(f"the data has no column '{name}'. {did_you_mean(name, self.columns)}")
         return self.columns[name]()
+
+
+def content_hash(about: str, content: Any) -> str:
+    """Return a short hash of the content of a record; `about` says how it is read.
+
+    >>> content_hash("", b"a photo")
+    '9b847994eef8600a'
+    """
+    return hashlib.sha256(about.encode() + b"\0" + bytes(content)).hexdigest()[:16]
 
 
 def one_line(key: object) -> str:
@@ -94,6 +109,7 @@ class Stored(Records):
         drawn_from: str = "",
         keys: Sequence[str] | None = None,
         key: str = "",
+        hashes: Sequence[str] = (),
     ) -> None:
         if len(inputs) != len(labels) or labels.dim() != 1 or labels.is_floating_point():
             raise DataError(f"{len(inputs)} inputs need as many labels, each a whole number.")
@@ -107,6 +123,8 @@ class Stored(Records):
             if len(keys) != len(labels):
                 raise DataError(f"{len(labels)} records need as many keys, not {len(keys)}.")
             self.keys, self.key = tuple(map(one_line, keys)), key
+        if hashes:
+            self.hashes = tuple(hashes)
 
     @property
     def labels(self) -> Tensor:
@@ -120,6 +138,12 @@ class Stored(Records):
         digest.update(self.inputs.contiguous().view(torch.uint8).numpy().data)
         digest.update(self.labels.contiguous().numpy().data)
         return digest.hexdigest()
+
+    @cached_property
+    def hashes(self) -> tuple[str, ...]:
+        about = repr((self.inputs.dtype, tuple(self.inputs.shape[1:])))
+        rows = self.inputs.reshape(len(self.inputs), -1).contiguous().view(torch.uint8).numpy()
+        return tuple(content_hash(about, row.data) for row in rows)
 
     @property
     def columns(self) -> Columns:

@@ -190,7 +190,7 @@ def _records(table: Any, *, memory: float, **about: Any) -> Records:
         with suppress(WriteError, FailedError, OSError):  # a machine without room for it does without
             files.private_folder(path.parent)
             files.write_tensors(path, {"images": images}, private=True)
-    known = {name: getattr(streamed, name) for name in ("classes", "columns", "fingerprint", "keys", "key")}
+    known = {name: getattr(streamed, name) for name in ("classes", "columns", "fingerprint", "keys", "key", "hashes")}
     return Stored(images, streamed.labels, **known)
 
 

@@ -73,7 +73,7 @@ def split(
         raise DataError("there must be records both to train on and to test on.")
     trained, held, rest = _hold_out(train, given, unseen)
     earlier = _ids(before, train, "before")
-    current = _without(trained, earlier)
+    current = _without(_without(trained, earlier), train.missing)
     forgotten = (wanted := asked(forget)).ids(train, current, seed, earlier)
     retained = _without(current, forgotten)
     gone = _without(train.labels[torch.cat([earlier, forgotten])].unique(), train.labels[retained].unique())
@@ -165,8 +165,9 @@ def _ids(given: Iterable[int], records: Records, name: str) -> Tensor:
 
 
 def _of_classes(part: Part, classes: Tensor, invert: bool = False) -> Part:
-    """Keep the records of these classes, or, inverted, those of all others."""
-    return replace(part, ids=part.ids[torch.isin(part.labels, classes, invert=invert)])
+    """Keep the records of these classes, or, inverted, those of all others; leave out what is missing."""
+    chosen = part.ids[torch.isin(part.labels, classes, invert=invert)]
+    return replace(part, ids=_without(chosen, part.records.missing))
 
 
 def _joined(*parts: Part) -> Part:

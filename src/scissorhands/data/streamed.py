@@ -19,7 +19,7 @@ from ..errors import DataError, ReadError
 from .columns import label_numbers, readers
 from .images import decode, refusing_bombs
 from .keys import PATH, column_keys, image_paths
-from .records import Columns, Fetched, Records
+from .records import Columns, Fetched, Records, content_hash
 
 
 def shown(shape: tuple[int, ...]) -> str:
@@ -81,12 +81,23 @@ class Streamed(Records):
     @cached_property
     def fingerprint(self) -> str:  # type: ignore[override]
         """Hash the encoded images, the labels, and what decoding makes of them."""
-        digest = hashlib.sha256(repr((self.shape, self._resize)).encode())
+        return self._hashed[0]
+
+    @cached_property
+    def hashes(self) -> tuple[str, ...]:
+        return self._hashed[1]
+
+    @cached_property
+    def _hashed(self) -> tuple[str, tuple[str, ...]]:
+        """Read all images once; return a hash of everything, and one for each."""
+        about, hashes = repr((self.shape, self._resize)), []
+        digest = hashlib.sha256(about.encode())
         digest.update(self.labels.numpy().tobytes())
         for encoded in self._encoded():
             digest.update(len(encoded).to_bytes(8, "big"))
             digest.update(encoded)
-        return digest.hexdigest()
+            hashes.append(content_hash(about, encoded))
+        return digest.hexdigest(), tuple(hashes)
 
     def _encoded(self) -> Iterable[bytes]:
         """Yield the bytes of every image, from the table or its file; none for a missing one (decoding reports it)."""

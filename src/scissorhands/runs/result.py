@@ -5,10 +5,11 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from ..data.inventory import Inventory, read_inventories
 from ..errors import ReadError
 from ..evaluation.evaluate import Scores
 from ..files import read_text
-from .seals import read_scores, require_same_model
+from .seals import INVENTORY, read_scores, require_same_model
 
 
 @dataclass(frozen=True)
@@ -110,6 +111,11 @@ class Run:
             number, _, key = line.strip("\r").partition("\t")
             if line.strip():
                 yield number.strip(), key
+
+    def inventory(self) -> dict[str, Inventory]:
+        """Read what was in the `train` and `test` data; empty if it was not written down."""
+        path = self.folder / INVENTORY
+        return read_inventories(path) if path.exists() else {}
 
     def require_model(self) -> None:
         """Refuse a model that was changed after the run was written."""

@@ -53,7 +53,7 @@ def scrub(
             "method": {"name": method, **chosen.to_dict()},
             "source_files": on_rank_0(lambda: model_files(Path(source))),
         }
-        runs.write_record(work, record, posed.ids, posed.keys)
+        runs.write_record(work, record, posed.ids, posed.keys, posed.inventory)
         if observed:
             runs.write_outputs(work, {**observed, "before": observed_before})
         runs.write_result(work, Result(scores, cost.seconds, cost.memory_mib))

@@ -16,7 +16,7 @@ from torch import Tensor
 from ..errors import ReadError, RunError
 from ..files import Kinds, read_json, require_kinds, require_regular
 
-SCORES, OUTPUTS = "scores.json", "outputs.safetensors"
+SCORES, OUTPUTS, INVENTORY = "scores.json", "outputs.safetensors", "inventory.json"
 # The folders of a model: of a classifier, or of a pipeline, which is its own run folder and has an index.
 MODEL = (
     *("model", "unet", "vae", "text_encoder", "tokenizer", "scheduler"),
@@ -28,7 +28,7 @@ MODEL_FILES = (
     *("config.json", "preprocessor_config.json", "*.safetensors", "*.safetensors.index.json"),
     *("*.pt", "*.pth", "*.ckpt"),
 )
-_SMALL = ("run.toml", "forget.txt", "before.txt")
+_LISTS = ("run.toml", "forget.txt", "before.txt", INVENTORY)
 _NUMBER = int | float
 
 # What every reader of a run relies on: what must stand in run.toml, what may, and of what kind it is.
@@ -128,9 +128,9 @@ def sealed(result: Mapping[str, Any], folder: Path) -> dict[str, Any]:
 
 
 def require_unchanged(folder: Path, stored: Mapping[str, Any], *names: str) -> None:
-    """Refuse a run of which one of these files, or of the small ones, is not as it was written."""
+    """Refuse a run of which one of these files, or of those that list records, is not as it was written."""
     files: Mapping[str, str] = stored["files"]
-    for name in names or _SMALL:
+    for name in names or _LISTS:
         path = folder / name
         if name not in files and not path.exists():
             continue
@@ -168,13 +168,13 @@ def model_files(source: Path) -> dict[str, str]:
     """Return the sizes and hashes of the files of a model: of its run, of its folder, or the file that it is."""
     if source.is_file():
         return {source.name: file_hash(source)}
-    found = {name.removeprefix("model/"): x for name, x in _hashes(source).items() if name not in _SMALL}
+    found = {name.removeprefix("model/"): x for name, x in _hashes(source).items() if name not in _LISTS}
     own = sorted(path for pattern in MODEL_FILES for path in source.glob(pattern) if path.is_file())
     return found or {path.name: file_hash(path) for path in own}
 
 
 def _hashes(folder: Path) -> dict[str, str]:
-    own = [folder / name for name in (*_SMALL, INDEX)]
+    own = [folder / name for name in (*_LISTS, INDEX)]
     model = sorted(path for name in MODEL for path in (folder / name).rglob("*") if path.is_file())
     return {str(path.relative_to(folder)): file_hash(path) for path in (*own, *model) if path.exists()}
 

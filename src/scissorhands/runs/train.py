@@ -8,6 +8,7 @@ import torch
 from torch import nn
 
 from .. import runs
+from ..data.inventory import inventories
 from ..data.problem import Log, Problem, ignore
 from ..data.records import Part
 from ..data.sources import Data, Source
@@ -73,7 +74,7 @@ def train(
             "split": {**held, "fingerprint": data.train.fingerprint, "manifest": ""},
             "method": {"name": "original", **training.to_dict()},
         }
-        runs.write_record(work, record, {})
+        runs.write_record(work, record, {}, inventory=inventories(data))
         runs.write_result(work, Result(scores, cost.seconds, cost.memory_mib))
     return runs.read(place.folder)
 

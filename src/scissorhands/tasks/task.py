@@ -2,7 +2,7 @@
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Hashable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, ClassVar, Generic, Protocol, Self, TypeVar
 
@@ -11,6 +11,7 @@ from PIL.Image import Image
 from torch import nn
 
 from ..choices import LEVELS
+from ..data.inventory import Inventory
 from ..data.problem import Log, Problem, ignore
 from ..data.records import Augment, Part
 from ..data.split import Split
@@ -61,6 +62,9 @@ class SourceRun(Protocol):
     def ids(self, name: str) -> list[int]:
         """Return the records that it forgot (`forget`), or that were forgotten earlier (`before`)."""
 
+    def inventory(self) -> Mapping[str, Inventory]:
+        """Return what was in the `train` and `test` data; empty if it was not written down."""
+
 
 @dataclass(frozen=True, kw_only=True)
 class PreparedProblem:
@@ -74,6 +78,7 @@ class PreparedProblem:
     record: Mapping[str, Any]  # what run.toml will say
     ids: Mapping[str, list[int]]  # the lists of records beside it
     keys: Sequence[str] = ()  # what people call each record, where that is not its number
+    inventory: Mapping[str, Inventory] = field(default_factory=dict)  # what was in the `train` and `test` data
     counts: Mapping[str, int]  # how many records each part has that is measured
 
 

@@ -17,7 +17,7 @@ from .policy import breaches, facts, require_policy
 
 MANIFEST, SIGNATURE, STATEMENT = "manifest.json", "signature.json", "evidence.json"
 RECORD, SCORES, POLICY = "run/run.toml", "run/scores.json", "policy.toml"
-_LISTS = ("run.toml", "forget.txt", "before.txt")  # files of a run that belong to no model
+_LISTS = ("run.toml", "forget.txt", "before.txt", "inventory.json")  # files of a run that belong to no model
 _GAP_OVER = ("forget_accuracy", "retain_accuracy", "test_accuracy", "mia")
 _UNREADABLE = (zipfile.BadZipFile, zlib.error, EOFError, OSError, ValueError, NotImplementedError, RuntimeError)
 

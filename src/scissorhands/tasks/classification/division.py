@@ -1,9 +1,13 @@
 """The data of a classifier: its classes numbered as the model numbers them, and divided as a run divided it."""
 
+from collections.abc import Sequence
 from dataclasses import replace
 
+from ...choices import SKIP
 from ...data import labels as relabeling
 from ...data.forget import Forget
+from ...data.inventory import Aligned, Inventory, aligned
+from ...data.records import Records
 from ...data.sources import Data
 from ...data.split import Split, held_out, split
 from ...errors import DataError, ReadError, listed
@@ -32,11 +36,41 @@ def matched(data: Data, blueprint: Blueprint, labels: str, forget: Forget | None
     return replace(data, train=train, test=test)
 
 
+def numbered_as_in(run: SourceRun, data: Data, name: str, missing: str = "") -> Data:
+    """Give the records the numbers that they had when the run was made; what was forgotten may have been erased since.
+
+    `name` is that of the data. Refuse what else is not as it was, unless what is `missing` is skipped.
+    """
+    known = run.inventory()
+    original = known["train"].fingerprint if known else data.train.fingerprint
+    if run.record["split"]["fingerprint"] != original:
+        raise DataError(f"{name} is not the data of {run.folder}: its content differs.")
+    if not known:
+        return data
+    train, said = _numbered(data.train, known["train"], run.ids("forget") + run.ids("before"))
+    test, also = _numbered(data.test, known["test"], ())
+    if (said or also) and missing != SKIP:
+        others = ", or go on without these records: --missing skip" if missing else ""
+        raise DataError(
+            f"{name} is not as it was when {run.folder} was made: {listed([*said, *also], 6)}. Restore it{others}."
+        )
+    return replace(data, train=train, test=test)
+
+
+def _numbered(records: Records, known: Inventory, forgotten: Sequence[int]) -> tuple[Records, list[str]]:
+    if known.fingerprint == records.fingerprint and not len(known.missing):
+        return records, []
+    return aligned(records, known, forgotten)
+
+
+def _as_of_then(records: Records) -> Records:
+    return records.as_of_then() if isinstance(records, Aligned) else records
+
+
 def divided_as_in(run: SourceRun, data: Data) -> Split:
-    """Divide the data as the run did; refuse other data, and a run whose record does not match its data."""
+    """Divide the data, numbered as in the run, as it did; refuse a run whose record does not match its data."""
     known = run.record["split"]
-    if known["fingerprint"] != data.train.fingerprint:
-        raise DataError(f"{run.record['data']['name']} is not the data of {run.folder}: its content differs.")
+    data = replace(data, train=_as_of_then(data.train), test=_as_of_then(data.test))
     holdout = float(known["holdout"])
     if not 0 <= holdout < 1:
         raise ReadError(f"{run.folder} cannot be read as a run: 'split.holdout' is {holdout}.")

@@ -9,6 +9,7 @@ import torch
 from PIL.Image import Image
 from torch import nn
 
+from ...data.inventory import inventories
 from ...data.problem import Log, ignore
 from ...data.records import Augment, Part
 from ...data.sources import Data, Source
@@ -23,7 +24,7 @@ from ...methods.damage import damage, guesses, judged
 from ...metrics import Observations, accuracy
 from ..task import DividedTask, Division, Read, RelativePath, SourceRun, each_time
 from . import gradcam, models
-from .division import divided_as_in, matched
+from .division import divided_as_in, matched, numbered_as_in
 from .huggingface import HuggingFaceClassifier
 from .models import Blueprint
 from .request import Request
@@ -97,6 +98,7 @@ class Classification(DividedTask[Request]):
             },
             ids={"forget": divided.forget.ids.tolist(), "before": self._forgotten()},
             keys=data.train.keys if data.train.key else (),
+            inventory=inventories(data),
             counts={name: len(part) for name, part in divided.parts().items()},
             split=divided,
         )
@@ -136,20 +138,19 @@ class Classification(DividedTask[Request]):
         source = Source.make(run.record["data"])
         data = matched(self.read(source, source.load), self.blueprint, labels)
         require_fit(self.model, data.train)
-        return divided_as_in(run, data), data.augment
+        return divided_as_in(run, numbered_as_in(run, data, source.name)), data.augment
 
     def pictures(self, before: "Classification", parts: Mapping[str, Part]) -> Mapping[str, Image]:
         return gradcam.pictures(before.model, self.model, parts)
 
     def _data(self, source: Source, request: Request) -> tuple[Data, str]:
         """Return the data with the model's numbers of its classes, and how they were matched."""
-        earlier: Mapping[str, Any] = self.run.record["split"] if self.run else {}
-        labels = request.labels or str(earlier.get("labels", ""))
+        known = str(self.run.record["split"].get("labels", "")) if self.run else ""
+        labels = request.labels or known
         data = matched(self.read(source, source.load), self.blueprint, labels, request.forget)
         require_fit(self.model, data.train)
-        if earlier and earlier["fingerprint"] != data.train.fingerprint:
-            raise DataError(f"{source.name} is not the data that {self.source} was trained on: its content differs.")
-        return data, labels
+        numbered = numbered_as_in(self.run, data, source.name, request.forget.missing) if self.run else data
+        return numbered, labels
 
     def _divided(self, data: Data, request: Request) -> tuple[Split, dict[str, Any]]:
         """Divide the data, and say what was held out of training."""
