@@ -305,8 +305,9 @@ def test_the_root_of_the_file_system_is_refused_at_once() -> None:
 
 
 def test_a_file_in_the_place_of_the_folder_is_refused(folder: Path) -> None:
-    path = parquet(folder, train=[0, 1]) / "train.parquet"
-    assert refused(path) == f"{path} is not a folder: give the folder that holds the data."
+    path = folder.with_suffix(".zip")
+    path.touch()
+    assert refused(path) == f"{path} is not a folder, nor a table in a .csv, .jsonl or .parquet file."
 
 
 @pytest.mark.parametrize("kind", ["fifo", "socket", "device"])
@@ -320,7 +321,7 @@ def test_data_that_is_neither_file_nor_folder_is_refused(
     elif kind == "socket":
         with socket.socket(socket.AF_UNIX) as there:
             there.bind("x")
-    assert refused(path) == f"{path} is not a folder: give the folder that holds the data."
+    assert refused(path) == f"{path} is not a folder, nor a table in a .csv, .jsonl or .parquet file."
 
 
 def test_a_name_with_a_zero_in_it_is_refused() -> None:

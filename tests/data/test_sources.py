@@ -296,11 +296,11 @@ def test_a_label_under_an_unusual_name_has_to_be_named(tmp_path: Path) -> None:
     assert Source(name=name, label="species").load().train.labels.tolist() == [1, 0]
 
 
-def test_data_without_images_is_refused(tmp_path: Path) -> None:
+def test_data_without_images_or_numbers_is_refused(tmp_path: Path) -> None:
     (tmp_path / "d").mkdir()
     for part in ("train", "test"):
         datasets.Dataset.from_dict({"label": [0, 1]}).to_parquet(tmp_path / "d" / f"{part}.parquet")
-    assert "no column seems to hold the image" in refused(str(tmp_path / "d"))
+    assert "no column holds images or numbers to learn from. Columns: label." in refused(str(tmp_path / "d"))
 
 
 def test_where_works_on_every_extra_column(tmp_path: Path) -> None:
@@ -388,7 +388,7 @@ def test_test_goes_before_validation_and_either_may_be_asked_for(tmp_path: Path)
 
 def test_a_missing_test_split_is_refused(tmp_path: Path) -> None:
     name = parquet(tmp_path / "d", train={"label": [0, 1]})
-    assert refused(name) == f"{name} has no test split. Name one of its splits, train: --data-set test=NAME."
+    assert refused(name).startswith(f"{name} has no test split. Name one of its splits, train: --data-set test=NAME.")
 
 
 def test_a_misspelt_test_split_is_answered_with_the_nearest(tmp_path: Path) -> None:
@@ -727,7 +727,7 @@ def test_a_huge_image_in_a_table_is_refused_without_a_warning(
 def test_a_misspelt_data_set_is_answered_with_the_nearest(name: str, near: str) -> None:
     message = refused(name)
     assert message.startswith(f"there is no data set or folder '{name}'. Did you mean '{near}'? Known: digits, ")
-    assert message.endswith("Or give a folder, or owner/name on the hub.")
+    assert message.endswith("Or give a file, or owner/name on the hub.")
 
 
 @pytest.mark.parametrize(

@@ -22,7 +22,7 @@ from .options import (
     "--model",
     type=MODEL,
     callback=required_unless("resume"),
-    help="small, resnet18, resnet34, module:factory, or Hugging Face name.",
+    help="small, resnet18, resnet34, mlp (tables), module:factory, or Hugging Face name.",
 )
 @settings_option("--model-set", help="An argument of the model, such as width=16.")
 @data_options
@@ -37,6 +37,7 @@ def train(
     model_set: tuple[str, ...],
     data: str | None,
     data_set: tuple[str, ...],
+    label: str | None,
     key: str | None,
     settings: tuple[str, ...],
     holdout: float,
@@ -62,7 +63,7 @@ def train(
     assert output is not None
     if not 0 <= holdout < 1:
         raise click.BadParameter(f"'holdout' must be a share from 0, below 1, not {holdout}.")
-    named = named_data("digits" if data is None else data, (*data_set, *([f"key={key}"] if key else ())))
+    named = named_data("digits" if data is None else data, data_set, label, key)
     training = Training.make(Training.parsed(settings))
     place = Place(output, **placing)
     with progress() as log:

@@ -1,5 +1,6 @@
 """The columns of a Hugging Face table: which holds the image and which the label, and what the others say."""
 
+from collections.abc import Collection
 from functools import partial
 from typing import Any
 
@@ -35,6 +36,12 @@ def _one_column(what: str, given: str, found: list[str], known: list[str]) -> st
         held = f"{len(found)} columns could hold" if found else "no column seems to hold"
         raise DataError(f"{held} the {what}; name it as {what}. Columns: {listed(known)}.")
     return given or found[0]
+
+
+def numeric_columns(table: Any, but: Collection[str]) -> list[str]:
+    """List the columns that hold one number per record, without some."""
+    kinds = {name: str(getattr(feature, "dtype", "")) for name, feature in table.features.items() if name not in but}
+    return [name for name, kind in kinds.items() if kind.startswith(("int", "uint", "float", "bool"))]
 
 
 _MOST_CLASSES = 100_000  # a larger label is a serial number, and a network has no such output

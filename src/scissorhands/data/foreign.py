@@ -13,7 +13,7 @@ from torch.utils.data import Dataset, IterableDataset, TensorDataset
 from ..distributed import Inputs
 from ..errors import DataError, listed
 from .columns import class_names, label_numbers, readers
-from .listing import dataset
+from .listing import in_memory
 from .records import MASK, Columns, Fetched, Records, same_length
 from .streamed import Streamed
 
@@ -141,7 +141,7 @@ def _from_table(table: Any) -> Records:
         raise DataError(
             f"the label must be in a column {' or '.join(_LABELS)}; the table has {listed(table.column_names)}."
         )
-    table, label = dataset(table.with_format("arrow")[:], table.features), named[0]  # rows in their order, as chosen
+    table, label = in_memory(table), named[0]
     rest = {name: feature for name, feature in table.features.items() if name != label}
     if inputs := [name for name, feature in rest.items() if _is_numeric(feature)]:
         return Table(table, label, inputs)

@@ -1,6 +1,5 @@
 """Images by split and class, or with a file of metadata per split."""
 
-import io
 import os
 import re
 from collections.abc import Iterator, Mapping
@@ -8,9 +7,9 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from .. import files
-from ..errors import DataError, ReadError, listed
-from .listing import METADATA, SPLITS, Splits, below, dataset, entries, has_ending, in_order, is_image, reason
+from ..errors import DataError, listed
+from .listing import METADATA, SPLITS, Splits, below, dataset, entries, in_order, is_image
+from .tables import read_plain
 
 _LAYOUT = "Lay images out as FOLDER/train/CLASS/image and FOLDER/test/CLASS/image"
 
@@ -127,7 +126,7 @@ def _described(place: str, metadata: str, root: str) -> Any:
     folders, beside = entries(place)
     there = {_within(path, root) for path in beside if is_image(path)}
     there |= {path for folder in folders for path in _images(folder, root)}
-    table = _read_metadata(metadata).replace_schema_metadata(None)
+    table = read_plain(metadata, "metadata").replace_schema_metadata(None)
     features, columns = dict(datasets.Features.from_arrow_schema(table.schema)), {}
     named: set[str] = set()
     for name in table.column_names:
@@ -145,21 +144,3 @@ def _described(place: str, metadata: str, root: str) -> Any:
         if wrong:
             raise DataError(f"{metadata} {says.format(below(min(wrong), place))}: make the two agree.")
     return dataset(pa.table(columns), datasets.Features({name: features[name] for name in columns}))
-
-
-def _read_metadata(path: str) -> Any:
-    import pandas as pd
-    import pyarrow as pa
-    import pyarrow.json
-    import pyarrow.parquet as pq
-
-    try:
-        content = files.read_bytes(Path(path))
-        if has_ending(".csv", path):
-            return pa.Table.from_pandas(pd.read_csv(io.BytesIO(content)), preserve_index=False)
-        if has_ending(".jsonl", path):
-            whole = pa.json.ReadOptions(block_size=len(content) + 1)
-            return pa.json.read_json(io.BytesIO(content), read_options=whole)
-        return pq.read_table(io.BytesIO(content))
-    except (ReadError, pa.ArrowException, OSError, ValueError, TypeError) as error:
-        raise DataError(f"{path} cannot be read as metadata: {reason(error)}.") from None

@@ -1,44 +1,17 @@
-"""Parquet files by split."""
+"""Parquet files."""
 
 import mmap
 import os
-import re
 import tempfile
 from collections.abc import Iterable, Iterator, Mapping
-from functools import partial
 from typing import Any
 
 from .. import files
 from ..errors import DataError, FailedError, ScissorhandsError, listed
-from .listing import SPLITS, Splits, dataset, in_order, reason
+from .listing import dataset, reason
 
 
-def parquet_splits(root: str, paths: Iterable[str], memory: float) -> Splits:
-    found: dict[str, list[str]] = {}
-    for path in sorted(paths):
-        found.setdefault(_split_of(path, root), []).append(path)
-    for name, shards in found.items():
-        if len(homes := {os.path.dirname(path) for path in shards}) > 1:
-            raise DataError(
-                f"{root} holds parquet files of '{name}' in {len(homes)} folders: {listed(sorted(homes))}. Give one."
-            )
-    first = found.get("train", next(iter(found.values())))[0]
-    return {name: partial(_parquet, found[name], first, memory) for name in in_order(found)}
-
-
-def _split_of(path: str, root: str) -> str:
-    """Return the split of a parquet file, by its folder or by a word of its name: `train-00000-of-00002`."""
-    home, stem = os.path.basename(os.path.dirname(path)), os.path.basename(path)[: -len(".parquet")]
-    home, stem = home.casefold(), stem.casefold()
-    if os.path.dirname(path) != root and home in SPLITS:
-        return SPLITS[home]
-    named = {SPLITS[word] for word in re.split(r"[-._ 0-9]+", stem) if word in SPLITS}
-    if len(named) > 1:
-        raise DataError(f"{path} could belong to {listed(sorted(named))}: name it after one of them.")
-    return named.pop() if named else re.sub(r"-\d{5}-of-\d{5}.*$", "", stem)
-
-
-def _parquet(paths: list[str], first: str, memory: float) -> Any:
+def read_parquet(paths: list[str], first: str, memory: float) -> Any:
     """Read the table in these files, with the columns of the first file of all."""
     import datasets
     import pyarrow as pa

@@ -1,7 +1,7 @@
-"""Where data comes from: digits (inside scikit-learn's wheel), a folder, or the Hugging Face hub.
+"""Where data comes from: digits (inside scikit-learn's wheel), a file, a folder, or the Hugging Face hub.
 
-A small set is decoded once into uint8 tensors, which are cached on disk, for the user alone, under a hash of what was
-decoded. A set that would take more than the memory budget is decoded batch by batch instead.
+A small set of images is decoded once into uint8 tensors, which are cached on disk, for the user alone, under a hash of
+what was decoded. A set that would take more than the memory budget is decoded batch by batch instead.
 """
 
 import logging
@@ -16,16 +16,17 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from .. import files
-from ..errors import DataError, FailedError, ReadError, WriteError, did_you_mean, listed
+from ..errors import DataError, did_you_mean, listed
 from ..randomness import generator
 from ..settings import Rule, Settings, count, non_negative, setting, text
-from .columns import class_names, image_column, label_column
+from .columns import class_names, label_column
 from .folders import splits
 from .images import LARGEST, augmentation
 from .listing import Splits
+from .readers import Reading, kind_of, require_own
 from .records import Augment, Records, Stored
-from .streamed import Streamed, shown
+from .streamed import shown
+from .tables import divided, is_table, one_table
 
 _side = Rule(f"a whole number from 0 to {LARGEST}", lambda x: 0 <= x <= LARGEST)
 
@@ -62,11 +63,12 @@ class Data:
 class Source(Settings):
     """Which data, and how to read it."""
 
-    name: str = setting("digits", text, "a short name, a folder, or owner/name[@revision] on the Hugging Face hub")
+    name: str = setting("digits", text, "a short name, a folder, a table, or owner/name[@revision] on the hub")
     image: str = setting("", text, "the column that holds the images; found if there is one")
+    columns: str = setting("", text, "the columns of numbers to learn from, as in age,income; by default all")
     label: str = setting("", text, "the column that holds the labels; found if there is one")
     key: str = setting("", text, "the column that says what a record is called; by default its path, or its number")
-    test: str = setting("", text, "the split that holds the test records; found if it is called test or validation")
+    test: str = setting("", text, "the split or file of test records, found if called test; or a share, as 20%")
     size: int = setting(0, _side, "resize images to this height and width; 0 leaves them")
     limit: int = setting(0, count, "take the first so many of the training records; 0 takes all")
     augment: str = setting("", text, "crop, flip, 'crop,flip' or none; by default what is usual for the data set")
@@ -74,30 +76,29 @@ class Source(Settings):
 
     def here(self) -> bool:
         """Return whether the data can be read without a download."""
-        return self.name == "digits" or _folder(self.name) is not None
+        return self.name == "digits" or _place(self.name) is not None
 
     def load(self, cache: bool = True) -> Data:
         """Read the data, or the cache of it; without `cache`, which is then not written either, images are streamed."""
         known = KNOWN.get(self.name, Known())
         augment = augmentation(self.augment or known.augment)
         if self.name == "digits":
-            for setting_name in ("image", "label", "key", "test", "size"):
+            for setting_name in ("image", "columns", "label", "key", "test", "size"):
                 if getattr(self, setting_name):
                     raise DataError(f"'{setting_name}' cannot be set for digits, which comes inside scikit-learn.")
             return Data(*_digits(self.limit), augment)
-        folder = _folder(self.name)
-        tables = splits(folder, self.memory) if folder else _hub(known.hub or self.name, known.configuration)
-        if "train" not in tables:
-            raise DataError(f"{self.name} has no split 'train'. It has: {listed(tables)}.")
-        train, test = tables["train"](), tables[self._test_split(tables)]()
-        train = train.select(range(self.limit)) if 0 < self.limit < len(train) else train
-        image = image_column(train, self.image)
+        place = _place(self.name)
+        train, test, drawn = self._tables(self._splits(place, known))
+        if not len(train) or not len(test):
+            raise DataError("the data set has no records.")
+        kind, settings = kind_of(train, self.image), self.to_dict()
+        require_own(settings, Source().to_dict(), kind, self.name)
         label = label_column(train, self.label or (known.label if known.label in train.column_names else ""))
-        classes = class_names(train, label)
-        root = str(folder.resolve()) if folder else ""
-        about = {"image": image, "label": label, "classes": classes, "size": self.size, "root": root, "key": self.key}
-        memory = self.memory if cache else 0.0
-        data = Data(_records(train, memory=memory, **about), _records(test, memory=memory, **about), augment)
+        root = str(place.resolve()) if place else ""
+        reading = Reading(train, label, class_names(train, label), root, self.memory if cache else 0.0, settings)
+        data = Data(kind.read(train, reading), kind.read(test, reading), augment)
+        if drawn:
+            data.train.drawn_from = data.test.drawn_from = drawn
         shapes = [tuple(records.fetch(torch.arange(1))[0].shape[1:]) for records in (data.train, data.test)]
         if shapes[0] != shapes[1]:
             raise DataError(
@@ -105,14 +106,40 @@ class Source(Settings):
             )
         return data
 
-    def _test_split(self, tables: Any) -> str:
+    def _splits(self, place: Path | None, known: Known) -> Splits:
+        """Return the splits of the data, each behind a function that reads it."""
+        if not place:
+            return _hub(known.hub or self.name, known.configuration)
+        if place.is_dir():
+            return splits(place, self.memory, self.key)
+        found = {"train": partial(one_table, str(place), self.memory, self.key)}
+        if self.test and is_table(self.test):
+            if not (there := _place(self.test)) or there.is_dir():
+                raise DataError(f"there is no file '{self.test}' of test records.")
+            found[self.test] = partial(one_table, str(there), self.memory, self.key)
+        return found
+
+    def _tables(self, tables: Splits) -> tuple[Any, Any, str]:
+        """Return the training and the test table; and what both were drawn from, if from one table."""
+        if "train" not in tables:
+            raise DataError(f"{self.name} has no split 'train'. It has: {listed(tables)}.")
+        train, drawn = tables["train"](), ""
+        if self.test.endswith("%"):
+            train, test = divided(train, self.test)
+            drawn = self.name
+        else:
+            test = tables[self._test_split(tables)]()
+        return (train.select(range(self.limit)) if 0 < self.limit < len(train) else train), test, drawn
+
+    def _test_split(self, tables: Splits) -> str:
         if self.test and self.test not in tables:
             raise DataError(f"{self.name} has no split '{self.test}'. {did_you_mean(self.test, tables)}")
         for name in filter(None, (self.test, "test", "validation", "valid")):
             if name in tables:
                 return name
         raise DataError(
-            f"{self.name} has no test split. Name one of its splits, {listed(tables)}: --data-set test=NAME."
+            f"{self.name} has no test split. Name one of its splits, {listed(tables)}: --data-set test=NAME. Or a "
+            "share of the records, if the model was not trained on it: --data-set test=20%."
         )
 
 
@@ -154,16 +181,16 @@ def _hub(name: str, configuration: str | None) -> Splits:
     return {split: partial(tables.get, split) for split in tables}
 
 
-def _folder(name: str) -> Path | None:
-    """Find the folder of that name, here or under $SCISSORHANDS_DATA; None for a name to look up on the hub."""
+def _place(name: str) -> Path | None:
+    """Find the folder or table of that name, here or under $SCISSORHANDS_DATA; None for a name on the hub."""
     root = os.environ.get("SCISSORHANDS_DATA")
     places = [Path(root) / name] if root else []
     with suppress(OSError, RuntimeError, ValueError):  # a name too long, the home of nobody, or a name with a 0 in it
         for folder in [*places, Path(name).expanduser()]:
-            if name and folder.is_dir():
+            if name and (folder.is_dir() or (folder.is_file() and is_table(name))):
                 return folder
         if name and Path(name).expanduser().exists():
-            raise DataError(f"{name} is not a folder: give the folder that holds the data.")
+            raise DataError(f"{name} is not a folder, nor a table in a .csv, .jsonl or .parquet file.")
     if name in KNOWN:
         if not KNOWN[name].hub:
             raise DataError(
@@ -172,29 +199,5 @@ def _folder(name: str) -> Path | None:
         return None
     if name.count("/") != 1 or name.startswith(("/", ".", "~")) or name.endswith("/") or Path(name).parent.is_dir():
         known = did_you_mean(name, KNOWN)
-        raise DataError(f"there is no data set or folder '{name}'. {known} Or give a folder, or owner/name on the hub.")
-    return None
-
-
-def _records(table: Any, *, memory: float, **about: Any) -> Records:
-    """Return the records of a table: decoded and cached where they fit, streamed where they do not."""
-    if len(table) == 0:
-        raise DataError("the data set has no records.")
-    streamed = Streamed(table, **about)
-    if streamed.gibibytes > memory:
-        return streamed
-    path = files.cache("images") / f"{streamed.fingerprint}.safetensors"
-    images = _kept(path)
-    if images is None or images.dtype != torch.uint8 or tuple(images.shape) != (len(table), *streamed.shape):
-        images, _ = streamed.fetch(torch.arange(len(table)))
-        with suppress(WriteError, FailedError, OSError):  # a machine without room for it does without
-            files.private_folder(path.parent)
-            files.write_tensors(path, {"images": images}, private=True)
-    known = {name: getattr(streamed, name) for name in ("classes", "columns", "fingerprint", "keys", "key", "hashes")}
-    return Stored(images, streamed.labels, **known)
-
-
-def _kept(path: Path) -> Tensor | None:
-    with suppress(ReadError):
-        return files.read_tensors(path).get("images")
+        raise DataError(f"there is no data set or folder '{name}'. {known} Or give a file, or owner/name on the hub.")
     return None

@@ -33,7 +33,7 @@ from scissorhands.runs.subject import load_classifier
 from scissorhands.tasks.classification import huggingface, models
 from scissorhands.tasks.classification.huggingface import HuggingFaceClassifier
 from scissorhands.tasks.classification.models import Blueprint
-from scissorhands.tasks.classification.networks import NETWORKS, Normalize
+from scissorhands.tasks.classification.networks import IMAGE_NETWORKS, Normalize
 from scissorhands.tasks.classification.request import Request
 
 CLASSES = tuple("abc")
@@ -60,7 +60,7 @@ def folder(tmp_path: Path) -> Path:
 
 @pytest.mark.parametrize("name", ["resnet18", "resnet34"])
 def test_our_resnets_start_as_published_and_retraining_draws_them_alike(name: str) -> None:
-    model = NETWORKS[name](classes=3, channels=3, width=16)
+    model = IMAGE_NETWORKS[name](classes=3, channels=3, width=16)
     for again in (False, True):
         if again:
             reset(model, seed=1)
@@ -102,7 +102,7 @@ def change_config(folder: Path, **changes: Any) -> None:
 # Our networks
 
 
-@pytest.mark.parametrize("name", NETWORKS)
+@pytest.mark.parametrize("name", IMAGE_NETWORKS)
 def test_every_network_comes_back_as_it_was_saved(name: str, tmp_path: Path) -> None:
     model, blueprint = models.create(name, records(), {"width": 2})
     models.save(model, blueprint, tmp_path / "model")
@@ -128,7 +128,7 @@ def test_a_resnet_of_any_width_gives_one_score_per_class(name: str, width: int, 
 @pytest.mark.parametrize(("name", "parameters"), [("resnet18", 11_173_962), ("resnet34", 21_282_122)])
 def test_a_resnet_has_as_many_parameters_as_the_usual_one_for_cifar(name: str, parameters: int) -> None:
     with torch.device("meta"):
-        model = NETWORKS[name](classes=10, channels=3)
+        model = IMAGE_NETWORKS[name](classes=10, channels=3)
     assert sum(p.numel() for p in model.parameters()) == parameters
 
 
@@ -138,7 +138,7 @@ def test_the_small_network_takes_images_of_any_size(size: int) -> None:
     assert scores(model, images(size=size)).shape == (6, 3)
 
 
-@pytest.mark.parametrize("name", NETWORKS)
+@pytest.mark.parametrize("name", IMAGE_NETWORKS)
 def test_bytes_and_the_same_images_as_shares_of_one_get_the_same_scores(name: str) -> None:
     model = Blueprint(name, {"classes": 3, "channels": 1, "width": 2}).build()
     torch.testing.assert_close(scores(model, images()), scores(model, images().float() / 255))

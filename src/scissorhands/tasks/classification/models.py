@@ -10,10 +10,10 @@ from typing import Any
 
 import torch
 from safetensors import SafetensorError
-from torch import nn
+from torch import Tensor, nn
 
 from ...data.records import Records
-from ...distributed import full, load_weights, meta_device, on_rank_0, save_weights, shard
+from ...distributed import Inputs, full, load_weights, meta_device, on_rank_0, save_weights, shard
 from ...errors import ModelError, did_you_mean, given, listed
 from ...plugins import named_object
 from ..pretrained import files_of, read_config, require_finite
@@ -21,7 +21,7 @@ from . import checkpoint as checkpoints
 from . import huggingface
 from .checkpoint import Checkpoint
 from .classes import require_agreement
-from .networks import NETWORKS, Normalize
+from .networks import IMAGE_NETWORKS, NETWORKS, TABLE_NETWORKS, Normalize
 
 WEIGHTS = "model.safetensors"
 _CPU = torch.device("cpu")
@@ -84,8 +84,8 @@ def create(name: str, records: Records, arguments: Mapping[str, Any]) -> tuple[n
         classifier = huggingface.load(str(folder), classes)
         _name_classes(classifier, records.classes)
         return classifier, Blueprint(source, classes=records.classes)
-    images, _ = records.fetch(torch.arange(min(len(records), 5000)))
-    known = {"classes": classes, "channels": images.shape[1]}
+    inputs, _ = records.fetch(torch.arange(min(len(records), 5000)))
+    known = {"classes": classes, **_extent(name, inputs)}
     for what, number in known.items():
         if arguments.get(what, number) != number:
             raise ModelError(f"the data has {number} {what}, not {given(arguments[what])}: leave '{what}' out.")
@@ -93,8 +93,22 @@ def create(name: str, records: Records, arguments: Mapping[str, Any]) -> tuple[n
     model = blueprint.build()
     for module in model.modules():
         if isinstance(module, Normalize):
-            module.measure(images)
+            module.measure(inputs)
     return model, blueprint
+
+
+def _extent(name: str, inputs: Inputs) -> dict[str, int]:
+    """Return the channels of images or the features of rows; refuse a network that is not for such data."""
+    dimensions = inputs.dim() if isinstance(inputs, Tensor) else 0
+    for what, needs, argument, networks in _TAKES:
+        if dimensions == needs and name in networks:
+            return {argument: int(inputs.shape[1])}
+        if dimensions == needs:
+            raise ModelError(f"'{name}' does not take {what}, which the data holds. What does: {listed(networks)}.")
+    raise ModelError(f"'{name}' does not take such data: name a Hugging Face model, or your own, as module:factory.")
+
+
+_TAKES = (("images", 4, "channels", IMAGE_NETWORKS), ("rows of numbers", 2, "features", TABLE_NETWORKS))
 
 
 def load(folder: str | Path, factory: str | None = None, device: torch.device = _CPU) -> tuple[nn.Module, Blueprint]:

@@ -1,6 +1,7 @@
-"""Our own small networks. Each takes raw images (bytes, or floats from 0 to 1) and normalizes them itself."""
+"""Our own small networks. Each normalizes its inputs itself: raw images (bytes, or floats from 0 to 1), or rows."""
 
 from collections.abc import Callable
+from itertools import pairwise
 
 import torch
 import torch.nn.functional as F
@@ -27,6 +28,21 @@ class Normalize(nn.Module):
     def forward(self, images: Tensor) -> Tensor:
         """Normalize the images to mean 0 and deviation 1."""
         return (unit(images, self.mean.dtype) - self.mean) / self.std
+
+
+class Standardize(Normalize):
+    """Gives each column of rows of numbers mean 0 and deviation 1."""
+
+    def __init__(self, features: int) -> None:
+        nn.Module.__init__(self)
+        self.register_buffer("mean", torch.zeros(features))
+        self.register_buffer("std", torch.ones(features))
+
+    def measure(self, rows: Tensor) -> None:
+        """Take mean and deviation of each column from these rows, in place; one that does not vary is left as it is."""
+        std, mean = torch.std_mean(rows.double(), 0)
+        self.mean.copy_(mean)
+        self.std.copy_(std.where(std > 0, 1))
 
 
 def unit(images: Tensor, dtype: torch.dtype) -> Tensor:
@@ -114,6 +130,25 @@ class SmallNet(nn.Module):
         return out
 
 
+class MLP(nn.Module):
+    """Layers of `width` for rows of numbers, such as those of a table."""
+
+    def __init__(self, classes: int, features: int, width: int, depth: int) -> None:
+        super().__init__()
+        sizes = [features, *[width] * depth]
+        self.normalize = Standardize(features)
+        self.hidden = nn.ModuleList(nn.Linear(inside, outside) for inside, outside in pairwise(sizes))
+        self.head = nn.Linear(sizes[-1], classes)
+
+    def forward(self, rows: Tensor) -> Tensor:
+        """Return one score per class."""
+        x = self.normalize(rows)
+        for layer in self.hidden:
+            x = F.relu(layer(x))
+        out: Tensor = self.head(x)
+        return out
+
+
 def resnet18(classes: int, channels: int, width: int = 64, stride: int = 1) -> ResNet:
     """Build a ResNet of 18 layers, as in the paper."""
     return ResNet([2, 2, 2, 2], classes, channels, width, stride)
@@ -129,4 +164,11 @@ def small(classes: int, channels: int, width: int = 16) -> SmallNet:
     return SmallNet(classes, channels, width)
 
 
-NETWORKS: dict[str, Callable[..., ResNet | SmallNet]] = {"small": small, "resnet18": resnet18, "resnet34": resnet34}
+def mlp(classes: int, features: int, width: int = 64, depth: int = 2) -> MLP:
+    """Build the network for rows of numbers, with so many layers before the last."""
+    return MLP(classes, features, width, depth)
+
+
+IMAGE_NETWORKS: dict[str, Callable[..., nn.Module]] = {"small": small, "resnet18": resnet18, "resnet34": resnet34}
+TABLE_NETWORKS: dict[str, Callable[..., nn.Module]] = {"mlp": mlp}
+NETWORKS = {**IMAGE_NETWORKS, **TABLE_NETWORKS}

@@ -29,9 +29,11 @@ class Request(Settings):
         """Read a request from options of the command line."""
         if not options["forget"]:
             raise SettingError("say what to forget: --forget random:10%, class:3, keys:FILE or where:CONDITION.")
-        if options["data_set"] and not options["data"]:
-            raise SettingError("--data-set needs --data, the data that it says how to read.")
-        data = None if options["data"] is None else named_data(options["data"], options["data_set"])
+        for name in ("data_set", "label"):
+            if options[name] and not options["data"]:
+                raise SettingError(f"--{name.replace('_', '-')} needs --data, the data that it says how to read.")
+        how = options["data_set"], options["label"]
+        data = None if options["data"] is None else named_data(options["data"], *how)
         rest = options["split_seed"], options["unseen"], options["labels"] or "", options.get("untrained", False)
         return cls(Forget(options["forget"], options["missing"]), data, *rest, options["key"] or "")
 
@@ -48,9 +50,13 @@ class Request(Settings):
         return {**super().to_dict(), "forget": self.forget.text, "missing": self.forget.missing, "data": data}
 
 
-def named_data(name: str, assignments: tuple[str, ...]) -> Source:
-    """Return the data of that name, read as the assignments say."""
+def named_data(name: str, assignments: tuple[str, ...], label: str | None = None, key: str | None = None) -> Source:
+    """Return the data of that name, read as the assignments and the options of their own say."""
     values = Source.parsed(assignments)
-    if "name" in values:
-        raise SettingError("name the data with --data, not with --data-set.")
-    return Source.make({**values, "name": name})
+    for what, given in {"name": name, "label": label, "key": key}.items():
+        if given is not None and what in values:
+            option = "data" if what == "name" else what
+            raise SettingError(f"say '{what}' with --{option}, not with --data-set.")
+        if given is not None:
+            values[what] = given
+    return Source.make(values)

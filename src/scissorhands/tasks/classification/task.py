@@ -36,7 +36,7 @@ class Classification(DividedTask[Request]):
 
     noun: ClassVar[str] = "classifier"
     options: ClassVar[tuple[str, ...]] = (
-        *("forget", "data", "data_set", "split_seed", "unseen", "labels"),
+        *("forget", "data", "data_set", "label", "split_seed", "unseen", "labels"),
         *("untrained", "factory", "key", "missing"),
     )
     asks: ClassVar[type[Request]] = Request
