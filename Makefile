@@ -50,5 +50,5 @@ clean:
 
 $(READY): pyproject.toml constraints.txt
 	$(PYTHON) -m venv $(VENV)
-	$(VENV)/bin/pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[dev,diffusion,nudity,sign]'
+	$(VENV)/bin/pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[dev,diffusion,nudity,sign,tune]'
 	touch $@

@@ -80,9 +80,12 @@ class Depends:
         return f"{self.otherwise} ({'; '.join(', '.join(some) + ': ' + value for value, some in names.items())})"
 
 
-def setting(default: Any, rule: Rule, meaning: str) -> Any:
-    """Return one field of a Settings class: default, rule, meaning."""
-    about = {"rule": rule, "meaning": meaning}
+def setting(default: Any, rule: Rule, meaning: str, search: float | None = None) -> Any:
+    """Return one field of a Settings class: default, rule, meaning.
+
+    A search may change the value by a factor of up to `search`, either way.
+    """
+    about = {"rule": rule, "meaning": meaning, "search": search}
     if isinstance(default, list | dict):
         return field(default_factory=partial(copy.deepcopy, default), metadata=about)
     return field(default=default, metadata=about)

@@ -1,13 +1,15 @@
 """scissorhands scrub: make a model forget."""
 
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from .options import (
     MODEL,
+    PATH,
     factory_option,
+    given,
     long_run_options,
     require_options,
     required_unless,
@@ -16,6 +18,9 @@ from .options import (
     settings_option,
 )
 
+if TYPE_CHECKING:
+    from ..runs.tune import Tuned
+
 
 @click.command()
 @click.argument("model", type=MODEL, required=False, callback=required_unless("resume"))
@@ -23,6 +28,7 @@ from .options import (
 @factory_option
 @click.option("--method", default="scissorhands", show_default=True, help="A name from 'methods', or module:Class.")
 @settings_option("--set", "settings", help="A setting of the method, such as trim=0.03.")
+@click.option("--tuned", type=PATH, metavar="FILE", help="The tuned.toml of 'tune': a method with its settings.")
 @run_option
 @long_run_options
 def scrub(
@@ -31,6 +37,7 @@ def scrub(
     factory: str | None,
     method: str,
     settings: tuple[str, ...],
+    tuned: Path | None,
     output: Path | None,
     placing: dict[str, Any],
     as_json: bool,
@@ -50,8 +57,25 @@ def scrub(
     assert output is not None
     place, task = Place(output, **placing), tasks.find(model)
     require_options((*what, "factory"), task, model)
-    values = tasks.method(method, task, model).parsed(settings)
+    found = _read(tuned, method) if tuned else None
+    method = found.method if found else method
+    values = found.settings if found else tasks.method(method, task, model).parsed(settings)
     request = task.asks.from_options(what)
     with progress() as log:
-        run = scrub_model(model, request, method, values, place, factory, log=log)
+        run = scrub_model(
+            model, request, method, values, place, factory, log=log, tuning=found.cost() if found else None
+        )
     show_made(run, as_json)
+
+
+def _read(path: Path, method: str) -> "Tuned":
+    """Read tuned settings. Somebody's code that they are for runs only if it is named."""
+    from ..runs.tune import Tuned
+
+    tuned = Tuned.read(path)
+    named = given("method")
+    if idle := given("settings"):
+        raise click.UsageError(f"{path} has all settings, so leave out {idle}.")
+    if (named or ":" in tuned.method) and method != tuned.method:
+        raise click.UsageError(f"{path} is of --method {tuned.method}: name that, or leave the option out.")
+    return tuned

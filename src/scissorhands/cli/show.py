@@ -175,17 +175,17 @@ def show_plan(planned: Plan, as_json: bool) -> None:
         out.print(plain(name))
     out.print(f"{plain(planned.title)}: {planned.count}. Nothing was run or written.")
     if planned.seconds is not None:
-        out.print(f"All steps take about {_duration(planned.seconds)} on this machine; scoring comes on top.")
+        out.print(f"All steps take about {duration(planned.seconds)} on this machine; scoring comes on top.")
     else:
         out.print("How long it takes is unknown.")
     for one in planned.missing:
         out.print(f"missing: {plain(one)}")
 
 
-def _duration(seconds: float) -> str:
+def duration(seconds: float) -> str:
     """Return a time as a person says it.
 
-    >>> _duration(40), _duration(100), _duration(7260), _duration(200000)
+    >>> duration(40), duration(100), duration(7260), duration(200000)
     ('1 min', '2 min', '2.0 h', '2.3 days')
     """
     if seconds < 3600:

@@ -45,11 +45,11 @@ class BoundaryShrink(Method):
     paper: ClassVar[str] = "Chen et al., CVPR 2023"
     copies: ClassVar[int] = 4
 
-    fgsm: float = setting(0.1, positive, "size of the adversarial step, in units of the input")
+    fgsm: float = setting(0.1, positive, "size of the adversarial step, in units of the input", search=10)
     nearest: str = setting("wrong", one_of("wrong", "argmax"), "best wrong class after the step, or best class of all")
     epochs: int = setting(10, count, "passes over the forget data")
     optimizer: str = setting("sgd", optimizers, "what takes the steps; for a run, what trained its model")
-    lr: float = setting(rate(1e-5), positive, "learning rate")
+    lr: float = setting(rate(1e-5), positive, "learning rate", search=3000)
     batch_size: int = setting(256, at_least_one, "records in a step")
     momentum: float = setting(0.9, below_one, "momentum of the gradient, or beta1 of Adam")
     weight_decay: float = setting(5e-4, non_negative, "pull of every weight towards zero")
@@ -91,7 +91,7 @@ class BoundaryExpand(Method):
 
     epochs: int = setting(10, count, "passes over the forget data")
     optimizer: str = setting("sgd", optimizers, "what takes the steps; for a run, what trained its model")
-    lr: float = setting(rate(1e-5), positive, "learning rate")
+    lr: float = setting(rate(1e-5), positive, "learning rate", search=3000)
     batch_size: int = setting(256, at_least_one, "records in a step")
     momentum: float = setting(0.9, below_one, "momentum of the gradient, or beta1 of Adam")
     weight_decay: float = setting(5e-4, non_negative, "pull of every weight towards zero")

@@ -31,7 +31,7 @@ class GradientAscent(Method):
 
     epochs: int = setting(5, count, "passes over the forget data")
     optimizer: str = setting("sgd", optimizers, "what takes the steps; for a run, what trained its model")
-    lr: float = setting(rate(1e-5), positive, "learning rate")
+    lr: float = setting(rate(1e-5), positive, "learning rate", search=3000)
     batch_size: int = setting(256, at_least_one, "records in a step")
     momentum: float = setting(0.9, below_one, "momentum of the gradient, or beta1 of Adam")
     weight_decay: float = setting(5e-4, non_negative, "pull of every weight towards zero")

@@ -43,7 +43,10 @@ class GradTau(Method):
     copies: ClassVar[int] = 6
 
     alpha: float = setting(
-        5 / 3, non_negative, "weight of forgetting at the start, times the share of the data; it falls linearly to 0"
+        5 / 3,
+        non_negative,
+        "weight of forgetting at the start, times the share of the data; it falls linearly to 0",
+        search=3,
     )
     epochs: int = setting(3, count, "passes over as many records as are retained")
     optimizer: str = setting("adamw", optimizers, "what takes the steps")

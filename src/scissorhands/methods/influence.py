@@ -41,11 +41,11 @@ class InfluenceUnlearning(Method):
     paper: ClassVar[str] = "Koh & Liang, ICML 2017"
     copies: ClassVar[int] = 8
 
-    alpha: float = setting(1.0, non_negative, "length of the step; 1 is Newton's")
+    alpha: float = setting(1.0, non_negative, "length of the step; 1 is Newton's", search=10)
     curvature: str = setting(
         "fisher", one_of("fisher", "woodfisher"), "the damped Fisher matrix, or the published recursion"
     )
-    damping: float = setting(0.1, positive, "added to the Fisher matrix in every direction")
+    damping: float = setting(0.1, positive, "added to the Fisher matrix in every direction", search=100)
     samples: int = setting(256, at_least_one, "retained records that the curvature is taken from")
     iterations: int = setting(20, count, "most conjugate gradient steps with the Fisher matrix")
     batch_size: int = setting(256, at_least_one, "records in a pass for the mean gradients")

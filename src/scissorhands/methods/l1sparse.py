@@ -32,7 +32,9 @@ class L1Sparse(Method):
 
     paper: ClassVar[str] = "Jia et al., NeurIPS 2023"
 
-    gamma: float = setting(1e-4, non_negative, "weight of the l1 penalty in the first epoch; it falls linearly")
+    gamma: float = setting(
+        1e-4, non_negative, "weight of the l1 penalty in the first epoch; it falls linearly", search=30
+    )
     epochs: int = setting(10, count, "passes over the retained data")
     optimizer: str = setting("sgd", optimizers, "what takes the steps; for a run, what trained its model")
     lr: float = setting(rate(0.01), positive, "learning rate")

@@ -50,7 +50,9 @@ class LoTUS(Method):
     needs: ClassVar[str] = "a classifier, a copy of the original model, and unseen records"
     copies: ClassVar[int] = 5
 
-    alpha: float = setting(2.0, positive, "how fast the temperature grows with the gap between the two accuracies")
+    alpha: float = setting(
+        2.0, positive, "how fast the temperature grows with the gap between the two accuracies", search=3
+    )
     sample: float = setting(0.3, positive_share, "share of the retained data that is used")
     epochs: int = setting(10, count, "passes over the forget data and the sample")
     undershoot: float = setting(0.01, share, "it ends once the forget accuracy is so far below that on unseen records")

@@ -37,7 +37,7 @@ class NegGradPlus(Method):
     paper: ClassVar[str] = "Kurmanji et al., NeurIPS 2023"
     copies: ClassVar[int] = 4
 
-    beta: float = setting(0.95, share, "weight of the retain loss; the forget loss has what is left to 1")
+    beta: float = setting(0.95, share, "weight of the retain loss; the forget loss has what is left to 1", search=1.2)
     epochs: int = setting(10, count, "passes over the retained data")
     optimizer: str = setting("sgd", optimizers, "what takes the steps; for a run, what trained its model")
     lr: float = setting(rate(0.01), positive, "learning rate")

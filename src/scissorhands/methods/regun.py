@@ -45,7 +45,9 @@ class ReGUn(Method):
     needs: ClassVar[str] = "a classifier, and unseen records"
     copies: ClassVar[int] = 4
 
-    forget_weight: float = setting(0.5, share, "weight of the forget loss; the retain loss has what is left to 1")
+    forget_weight: float = setting(
+        0.5, share, "weight of the forget loss; the retain loss has what is left to 1", search=5
+    )
     epochs: int = setting(10, count, "passes over the forget data")
     optimizer: str = setting("sgd", optimizers, "what takes the steps; for a run, what trained its model")
     lr: float = setting(rate(0.01), positive, "learning rate")

@@ -41,7 +41,7 @@ class SalUn(Method):
     paper: ClassVar[str] = "Fan et al., ICLR 2024"
     copies: ClassVar[int] = 4
 
-    salient: float = setting(0.5, positive_share, "share of the weights that may change")
+    salient: float = setting(0.5, positive_share, "share of the weights that may change", search=5)
     order: str = setting(
         "mixed", one_of("mixed", "sequential"), "forget and retain batches mixed, or one after the other"
     )

@@ -47,7 +47,9 @@ class SCRUB(Method):
     needs: ClassVar[str] = "a classifier, a copy of the original model, and unseen records if it rewinds"
     copies: ClassVar[int] = 6
 
-    alpha: float = setting(0.001, non_negative, "weight of staying with the original model on the retained data")
+    alpha: float = setting(
+        0.001, non_negative, "weight of staying with the original model on the retained data", search=30
+    )
     gamma: float = setting(0.99, non_negative, "weight of the loss on the retained data")
     temperature: float = setting(4.0, positive, "by which outputs are softened before they are compared")
     ascents: int = setting(2, count, "first epochs in which a pass over the forget data comes first")

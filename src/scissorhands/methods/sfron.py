@@ -44,7 +44,7 @@ class SFRon(Method):
     needs: ClassVar[str] = "a classifier, and Fisher information: a gradient for each of the sampled records"
     copies: ClassVar[int] = 5
 
-    alpha: float = setting(25.0, non_negative, "weight of the forget loss at the start")
+    alpha: float = setting(25.0, non_negative, "weight of the forget loss at the start", search=10)
     power: float = setting(0.5, non_negative, "a forgotten record counts by its loss to minus this, the paper's λ")
     threshold: float = setting(1.0, non_negative, "a weight may forget if it matters so many times more, the paper's γ")
     samples: int = setting(1000, at_least_one, "records of each kind that the Fisher information is taken from")

@@ -34,8 +34,12 @@ class SSD(Method):
     needs: ClassVar[str] = "Fisher information: a gradient for each of the sampled records"
     copies: ClassVar[int] = 5
 
-    threshold: float = setting(10.0, non_negative, "a weight shrinks if it matters so many times more, the paper's α")
-    dampening: float = setting(1.0, non_negative, "what a weight is multiplied with, times the ratio, the paper's λ")
+    threshold: float = setting(
+        10.0, non_negative, "a weight shrinks if it matters so many times more, the paper's α", search=10
+    )
+    dampening: float = setting(
+        1.0, non_negative, "what a weight is multiplied with, times the ratio, the paper's λ", search=10
+    )
     samples: int = setting(
         1000, at_least_one, "records to forget, and of all, that the Fisher information is taken from"
     )

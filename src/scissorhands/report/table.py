@@ -29,7 +29,7 @@ MAIN = (
     "avg_gap",
     "gap_of_means",
     "rte",
-    "tuning",
+    "rte_tuned",
 )
 
 

@@ -16,8 +16,9 @@ from .seals import INVENTORY, read_scores, require_same_model
 class Result:
     """What a run is worth: its scores, what it cost, and what it was compared with.
 
-    `tried` is how many runs were made to choose the settings, where that is known; `examined` are the settings of an
-    evaluation above the quick level; `reference_hash` is the `scores_hash` of the reference as it was compared with.
+    `tried` is how many runs were made to choose the settings, where that is known, and `tuning_seconds` how long they
+    took, where that was measured; `examined` are the settings of an evaluation above the quick level; `reference_hash`
+    is the `scores_hash` of the reference as it was compared with.
     """
 
     scores: Scores
@@ -28,6 +29,7 @@ class Result:
     tried: int | None = None
     examined: Mapping[str, Any] = field(default_factory=dict)
     reference_hash: str = ""
+    tuning_seconds: float | None = None
 
     def values(self) -> dict[str, float]:
         """Return all numbers by name, as tables show them."""
@@ -37,7 +39,9 @@ class Result:
         if self.seconds is not None and self.reference_seconds:
             stored["rte"] = self.seconds / self.reference_seconds
             if self.tried is not None:
-                stored["tuning"] = self.tried * stored["rte"]
+                measured = self.tuning_seconds
+                stored["tuning"] = self.tried * stored["rte"] if measured is None else measured / self.reference_seconds
+                stored["rte_tuned"] = stored["rte"] + stored["tuning"]
         return stored
 
     def to_dict(self) -> dict[str, Any]:
@@ -50,6 +54,7 @@ class Result:
             "reference_seconds": self.reference_seconds,
             "reference_hash": self.reference_hash,
             "tried": self.tried,
+            "tuning_seconds": self.tuning_seconds,
             "examined": dict(self.examined),
         }
 
@@ -58,11 +63,12 @@ class Result:
         """Read the result from plain values."""
         values = dict(stored["values"])
         memory = values.pop("memory_mib", None)
-        for derived in ("rte", "tuning"):
+        for derived in ("rte", "tuning", "rte_tuned"):
             values.pop(derived, None)
         scores = Scores.from_dict({**stored, "values": values})
         cost = (stored["seconds"], memory, stored["reference_run"], stored["reference_seconds"], stored.get("tried"))
-        return cls(scores, *cost, stored.get("examined", {}), str(stored.get("reference_hash", "")))
+        examined, reference = stored.get("examined", {}), str(stored.get("reference_hash", ""))
+        return cls(scores, *cost, examined, reference, stored.get("tuning_seconds"))
 
 
 @dataclass(frozen=True)

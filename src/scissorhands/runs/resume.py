@@ -50,7 +50,7 @@ def _training(asked: Mapping[str, Any], place: Place, log: Log) -> Callable[[], 
 def _scrubbing(asked: Mapping[str, Any], place: Place, factory: str | None, log: Log) -> Callable[[], Run]:
     request = tasks.begun_by(asked).asks.from_dict(asked)
     model, method, settings = (asked[name] for name in ("model", "method", "settings"))
-    return lambda: scrub(model, request, method, settings, place, factory, log=log)
+    return lambda: scrub(model, request, method, settings, place, factory, log=log, tuning=asked.get("tuning"))
 
 
 @contextmanager

@@ -27,8 +27,9 @@ def scrub(
     factory: str | None = None,
     read: Read = each_time,
     log: Log = ignore,
+    tuning: Mapping[str, Any] | None = None,
 ) -> Run:
-    """Make a model forget, and write the scrubbed model with its scores."""
+    """Make a model forget, and write the scrubbed model with its scores; `tuning` is what the settings cost."""
     kind = tasks.method(method, tasks.asked_of(source, request), source)
     kind.make(values)  # what is wrong with a setting shows before anything is loaded
     restore_thread_count(place)
@@ -36,8 +37,11 @@ def scrub(
     with runs.writing(place.folder, place.overwrite, place.resume) as work:
         task = load(source, factory, device, read)
         chosen = kind.make({**task.defaults(kind), **values})
+        costs = {"tuning": dict(tuning)} if tuning else {}
         posed = task.pose(request, place.seed, device, lambda path: runs.from_there(path, place.folder), log)
-        begun = runs.begin(work, run_inputs("scrub", _inputs(source, posed, method, chosen.to_dict()), place))
+        begun = runs.begin(
+            work, run_inputs("scrub", {**_inputs(source, posed, method, chosen.to_dict()), **costs}, place)
+        )
         before, observed_before = task.before(posed)
         cost = run_with_checkpoints(
             lambda case, keep: chosen.scrub(posed.model, case, keep), posed.model, posed.problem, work, place, log
@@ -51,12 +55,15 @@ def scrub(
             "damage": task.damage(kind, before, scores),
             **posed.record,
             "method": {"name": method, **chosen.to_dict()},
+            **costs,
             "source_files": on_rank_0(lambda: model_files(Path(source))),
         }
         runs.write_record(work, record, posed.ids, posed.keys, posed.inventory)
         if observed:
             runs.write_outputs(work, {**observed, "before": observed_before})
-        runs.write_result(work, Result(scores, cost.seconds, cost.memory_mib))
+        tried, seconds = (costs.get("tuning", {}).get(name) for name in ("trials", "seconds"))
+        result = Result(scores, cost.seconds, cost.memory_mib, tried=tried, tuning_seconds=seconds)
+        runs.write_result(work, result)
     return runs.read(place.folder)
 
 

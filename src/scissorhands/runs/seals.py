@@ -67,6 +67,9 @@ _RECORD_MAY: Kinds = {
     "split.kind": str,
     "split.labels": str,
     "variant": str,
+    "tuning": dict,
+    "tuning.trials": int,
+    "tuning.seconds": _NUMBER,
 }
 # The same of scores.json.
 _RESULT: Kinds = {
@@ -87,6 +90,7 @@ _RESULT_MAY: Kinds = {
     "verdict.reason": str,
     "reference_hash": str,
     "tried": int | None,
+    "tuning_seconds": _NUMBER | None,
     "examined": dict,
     "examined.training": dict,
 }
