@@ -3,11 +3,12 @@
 import itertools
 import math
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from ..errors import SettingError, did_you_mean
 from ..methods import Method
+from ..runs.tune import Tuned
 
 # Where the settings of a method come from: the paper's text, the scripts of its published code, or our own trials.
 VARIANTS = ("paper", "script", "ours")
@@ -16,13 +17,15 @@ _ENTRIES = 1000  # combinations of the settings of one method
 
 @dataclass(frozen=True)
 class Entry:
-    """One method of a recipe, and what the recipe calls it."""
+    """One method of a recipe, what the recipe calls it, which settings it gives, and what a search found if it ran."""
 
     label: str
     name: str
     method: Method
     tried: int | None = None
     variant: str = ""
+    given: Mapping[str, Any] = field(default_factory=dict)
+    tuned: Tuned | None = None
 
 
 def entries(
@@ -47,7 +50,8 @@ def entries(
             chosen = [f"{key}={value}" for key, value in swept.items()]
             label = "-".join([name.replace(":", "."), *filter(None, [variant]), *chosen])
             label = label.replace("/", "_").replace("\0", "_")  # it is the name of a folder
-            yield Entry(label, name, kind.make({**(defaults or {}), **common, **own, **swept}), tried, variant)
+            given = {**common, **own, **swept}
+            yield Entry(label, name, kind.make({**(defaults or {}), **given}), tried, variant, given)
 
 
 def _swept(settings: Mapping[str, Any], name: str) -> Iterator[dict[str, Any]]:

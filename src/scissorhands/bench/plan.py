@@ -5,8 +5,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from ..methods.search import search_space
 from ..runs.place import Place
-from .entries import Entry
+from .recipe import BaseRecipe
 from .run import read
 from .sources import source
 
@@ -31,12 +32,17 @@ def plan(path: Path, device: str = "auto", trusted: Collection[str] = ()) -> Pla
     recipe = read(path, trusted)
     missing = list(recipe.missing())
     seconds = None if missing else recipe.seconds(Place(Path(), device=device).torch_device())
-    return Plan(recipe.title, recipe.count(), recipe.runs(), list(_settings(recipe.entries)), seconds, missing)
+    return Plan(recipe.title, recipe.count(), recipe.runs(), list(_settings(recipe)), seconds, missing)
 
 
-def _settings(entries: list[Entry]) -> Iterator[dict[str, Any]]:
-    """Yield one row per setting of each method: its value, and where that comes from."""
+def _settings(recipe: BaseRecipe) -> Iterator[dict[str, Any]]:
+    """Yield one row per setting of each method: its value, or between what it is searched, and its source."""
+    entries = recipe.entries
     for entry in entries:
+        searched = search_space(entry.method, entry.given) if recipe.is_tuned(entry) else {}
         for name, value in entry.method.to_dict().items():
-            row = {"method": entry.label, "setting": name, "value": value}
-            yield {**row, "source": source(name, value, entry, entries)}
+            row = {"method": entry.label, "setting": name}
+            if name in searched:
+                yield {**row, "value": str(searched[name]), "source": "searched"}
+            else:
+                yield {**row, "value": value, "source": source(name, value, entry, entries)}

@@ -15,9 +15,10 @@ from ..data.forget import Forget
 from ..data.sources import Source
 from ..errors import DataError, RunError, SettingError, did_you_mean, given
 from ..files import read_toml
+from ..methods.search import search_space
 from ..methods.training import Training
 from ..runs import Run
-from ..settings import REQUIRED, Rule, Settings, names, numbers, one_of, setting, share_below_one, table, text
+from ..settings import REQUIRED, Rule, Settings, count, names, numbers, one_of, setting, share_below_one, table, text
 from ..tasks import method
 from ..tasks.classification.networks import NETWORKS
 from ..tasks.classification.task import Classification, defaults
@@ -39,6 +40,8 @@ _PASSES: dict[str, tuple[float, float]] = {
     "sfron": (0, 1.2),
     "lotus": (1, 0.3),
 }
+_some = Rule("a list of names, each of them once", lambda x: len(x) == len({*x}))
+TUNING = 1_000_000  # the seed of the original, and of the draw, that methods are tuned on; nothing else has it
 _tried = Rule("a table of whole numbers by method", lambda x: all(one >= 0 for one in x.values()))
 
 
@@ -87,6 +90,10 @@ class BaseRecipe(Settings, ABC):
     def seconds(self, device: torch.device) -> float | None:
         """Estimate the time of all runs, where that can be done."""
         return None
+
+    def is_tuned(self, entry: Entry) -> bool:
+        """Return whether a search chooses the settings of a method."""
+        return False
 
     def about(self, made: Mapping[str, Any]) -> dict[str, Any]:
         """Return the whole recipe as plain values, with the folders of its runs; what is `made` must not change."""
@@ -151,12 +158,24 @@ class Recipe(BaseRecipe):
     unseen: float = setting(
         0.2, share_below_one, "share of the test data to set aside as unseen, if nothing is held out"
     )
+    tune: int = setting(0, count, "trials that choose the settings of each method, on another original and draw")
+    untuned: list[str] = setting([], _some, "methods, or rows, that run as they are all the same")
     gradcam: int = setting(0, _records, "forgotten and retained records that gradcam.png shows, of each so many")
 
     def __post_init__(self) -> None:
         super().__post_init__()
         if len(self.draws or ()) > 1 and not Forget(self.forget).seeded:
             raise SettingError(f"'draws' are of what is forgotten at random, and '{self.forget}' is not.")
+        if TUNING in (*self.seeds, *(self.draws or [self.split_seed])):
+            raise SettingError(f"{TUNING} is the seed that methods are tuned with: choose another one.")
+        known = [name for entry in self.entries for name in {entry.name: 0, entry.label: 0}]
+        for name in self.untuned:
+            if name not in known:
+                raise SettingError(f"'untuned' names '{name}', which is not run here. {did_you_mean(name, known)}")
+        for entry in self.entries:
+            if entry.tried is not None and self.is_tuned(entry):
+                raise SettingError(f"'{entry.name}' is tuned here, so 'tried' says nothing of it: leave that out.")
+            _ = self.is_tuned(entry) and search_space(entry.method, entry.given)
 
     @cached_property
     def entries(self) -> list[Entry]:
@@ -174,6 +193,11 @@ class Recipe(BaseRecipe):
             )
         ]
 
+    def is_tuned(self, entry: Entry) -> bool:
+        """Return whether a search chooses the settings of a method; of retraining they follow from the training."""
+        as_it_is = {"retrain", *self.untuned}
+        return bool(self.tune) and entry.name not in as_it_is and entry.label not in as_it_is
+
     def places(self, seed: int) -> Iterator[tuple[int, int, Path]]:
         """Yield the draws and the seeds of methods on the original of one seed, and where the runs of each go."""
         for draw in self.draws or [self.split_seed]:
@@ -188,7 +212,10 @@ class Recipe(BaseRecipe):
 
     def count(self) -> str:
         places = sum(1 for seed in self.seeds for _ in self.places(seed))
-        return f"{counted(len(self.seeds), 'training')} + {counted(places * len(self.entries), 'run')}"
+        trials = self.tune * sum(map(self.is_tuned, self.entries))
+        trainings = len(self.seeds) + bool(trials)
+        said = f"{counted(trainings, 'training')} + {counted(places * len(self.entries), 'run')}"
+        return said + (f" + {counted(trials, 'trial')} that choose settings" if trials else "")
 
     def missing(self) -> Iterator[str]:
         try:
@@ -206,14 +233,16 @@ class Recipe(BaseRecipe):
         trained, everything = len(data.train) - round(self.holdout * len(data.train)), torch.arange(len(data.train))
         chosen = len(Forget(self.forget).ids(data.train, everything, self.split_seed))
         forgotten = trained * chosen / len(everything)
-        cases = len(self.draws or [0]) * len(self.method_seeds or [0])
-        passed = float(trained * self.training.epochs)
+        cases = len(self.seeds) * len(self.draws or [0]) * len(self.method_seeds or [0])
+        tunes = any(map(self.is_tuned, self.entries))
+        passed = float(trained * self.training.epochs * (len(self.seeds) + tunes))
         for entry in self.entries:
             forget, retain = _PASSES.get(entry.name, (0, 1))
             epochs = int(entry.method.to_dict().get("epochs", 1))
-            passed += cases * epochs * (forget * forgotten + retain * (trained - forgotten))
+            runs = cases + self.tune * self.is_tuned(entry)
+            passed += runs * epochs * (forget * forgotten + retain * (trained - forgotten))
         pace = seconds_per_record(data, self.model, self.model_set, self.training, device)
-        return pace * passed * len(self.seeds)
+        return pace * passed
 
     @classmethod
     def make(cls, values: Mapping[str, Any]) -> Self:

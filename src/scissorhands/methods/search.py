@@ -17,6 +17,9 @@ class Span:
     high: float
     whole: bool
 
+    def __str__(self) -> str:
+        return f"{self.low:.3g} to {self.high:.3g}"
+
 
 def search_space(method: Method, given: Collection[str] = ()) -> dict[str, Span]:
     """Return the settings that are searched: learning rate, epochs, and what says that a search may change it.

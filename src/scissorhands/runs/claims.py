@@ -18,7 +18,7 @@ GRADCAM = "gradcam.png"  # of classifiers, if the recipe asks for it
 GRID = "grid.png"  # of pipelines
 BODY_PARTS = ("body_parts.csv", "body_parts.svg")  # of pipelines that NudeNet judged
 # All that the folder of a bench may hold.
-BENCH = (ABOUT, TABLE, PAGE, *CURVES, GRADCAM, GRID, *BODY_PARTS, "seed-*", "original", "compared")
+BENCH = (ABOUT, TABLE, PAGE, *CURVES, GRADCAM, GRID, *BODY_PARTS, "seed-*", "tuning", "original", "compared")
 
 
 @contextmanager

@@ -78,9 +78,7 @@ def tune(
     log: Log = ignore,
 ) -> Tuned:
     """Search settings for a request, on other records than it names; those in `values` stay."""
-    optuna = imported("optuna", "tune")
-    if world_size() > 1:
-        raise SettingError("a search runs in one process; let several machines share one by --storage.")
+    optuna = require_optuna()
     kind = tasks.method(method, tasks.asked_of(source, request), source)
     kind.make(values)
     device = place.torch_device()
@@ -93,6 +91,13 @@ def tune(
     chosen = kind.make({**task.defaults(kind), **values})
     search = Search(posed.model, practice(posed.problem), method, chosen, values, posed.weights + posed.manifest)
     return search.carry_out(study, optuna, log)
+
+
+def require_optuna() -> Any:
+    """Return Optuna; refuse a search that could not run."""
+    if world_size() > 1:
+        raise SettingError("a search runs in one process; let several machines share one by --storage.")
+    return imported("optuna", "tune")
 
 
 @dataclass(frozen=True)
