@@ -31,6 +31,7 @@ SLOW = {
         "test_any_problem.py",
         "test_damage.py",
         "test_mia_svc.py",
+        "test_serving.py",
     ),
 }
 

@@ -8,14 +8,14 @@ from ..errors import RunError
 from .console import err
 from .escape import plain
 from .exit_codes import exit_if_broken
-from .options import PATH, policy_option
+from .options import PATH, policy_option, sign_option
 
 
 @click.command()
 @click.argument("run", type=PATH)
 @click.option("-o", "--output", type=PATH, required=True, help="The pack to write, such as pack.zip.")
 @policy_option
-@click.option("--sign", type=PATH, metavar="KEY", help="Sign with this private key; 'scissorhands key' makes one.")
+@sign_option
 @click.option("--overwrite", is_flag=True, help="Replace the pack if it exists.")
 def evidence(run: Path, output: Path, policy: Path | None, sign: Path | None, overwrite: bool) -> None:
     """Gather what shows that RUN made its model forget into one file, which 'verify' checks."""

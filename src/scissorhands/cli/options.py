@@ -107,6 +107,13 @@ def _policy(ctx: click.Context, param: click.Parameter, value: Path | None) -> P
 policy_option = click.option(
     "--policy", type=PATH, metavar="FILE", callback=_policy, help="Thresholds to keep, in TOML; exit code 3 if not."
 )
+method_options = _all(
+    click.option("--method", default="scissorhands", show_default=True, help="A name from 'methods', or module:Class."),
+    settings_option("--set", "settings", help="A setting of the method, such as trim=0.03."),
+)
+sign_option = click.option(
+    "--sign", type=PATH, metavar="KEY", help="Sign with this private key; 'scissorhands key' makes one."
+)
 run_option = click.option(
     "-o", "--output", type=PATH, callback=required_unless("resume"), help="The run folder to write."
 )
@@ -148,8 +155,9 @@ def _with_command(options: Decorator) -> Decorator:
 
 
 place_options = _with_command(_together("placing", *_placing))
+long_place_options = _with_command(_together("placing", *_placing, *_pace))
 long_run_options = _all(
-    _with_command(_together("placing", *_placing, *_pace)),
+    long_place_options,
     click.option("--resume", type=PATH, metavar="RUN", is_eager=True, help="Resume an unfinished run."),
     json_option,
 )
@@ -170,14 +178,13 @@ key_option = click.option(
     "--key", metavar="COLUMN", help="The column that says what a record is called; by default its path, or number."
 )
 data_options = _all(*_data, key_option)
-_forget = (
-    *_data,
-    click.option(
-        "--forget",
-        metavar="WHAT",
-        help="random:10%, random:500, class:3, class:cat,dog, classes:10%, keys:FILE, ids:FILE, where:age > 30, "
-        "concept:naked.",
-    ),
+_forget = click.option(
+    "--forget",
+    metavar="WHAT",
+    help="random:10%, random:500, class:3, class:cat,dog, classes:10%, keys:FILE, ids:FILE, where:age > 30, "
+    "concept:naked.",
+)
+_found = (
     key_option,
     click.option(
         "--missing",
@@ -203,13 +210,10 @@ _erasure = (
     click.option("--anchor", metavar="PROMPT", help="For a pipeline: prompt to replace the concept with."),
     settings_option("--erase", help="For a pipeline: parameters, per_prompt, retain, inference."),
 )
-forget_options = _together("what", *_forget, *_erasure)
-scrub_options = _together(
-    "what",
-    *_forget,
-    click.option("--untrained", is_flag=True, help="Scrub a model even if it is no better than chance."),
-    *_erasure,
-)
+_untrained = click.option("--untrained", is_flag=True, help="Scrub a model even if it is no better than chance.")
+forget_options = _together("what", *_data, _forget, *_found, *_erasure)
+scrub_options = _together("what", *_data, _forget, *_found, _untrained, *_erasure)
+serve_options = _together("what", *_data, *_found, _untrained)
 judging_options = _together(
     "by",
     click.option(

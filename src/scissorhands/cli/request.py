@@ -1,12 +1,30 @@
 """scissorhands request: keep a ledger of deletion requests, and serve them."""
 
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from .console import err, out, say_json
 from .escape import plain
-from .options import PATH, json_option
+from .evidence import say_packed
+from .exit_codes import exit_if_broken, exit_if_damaged
+from .options import (
+    MODEL,
+    PATH,
+    factory_option,
+    json_option,
+    level_option,
+    long_place_options,
+    method_options,
+    policy_option,
+    serve_options,
+    sign_option,
+)
+
+if TYPE_CHECKING:
+    from ..requests.serving import Scrubbing
+    from ..runs import Run
 
 request = click.Group(
     "request",
@@ -51,6 +69,94 @@ def show(ledger: Path, as_json: bool) -> None:
     show_rows(rows, as_json)
     late = sum(row["state"] == "late" for row in rows)
     out.print(f"{len(rows)} requests, {sum(row['state'] in ('open', 'late') for row in rows)} open, {late} late")
+
+
+@request.command()
+@click.argument("model", type=MODEL)
+@ledger_option
+@serve_options
+@factory_option
+@method_options
+@level_option
+@policy_option
+@sign_option
+@long_place_options
+@json_option
+def serve(
+    model: str,
+    ledger: Path,
+    what: dict[str, Any],
+    factory: str | None,
+    method: str,
+    settings: tuple[str, ...],
+    level: str | None,
+    policy: Path | None,
+    sign: Path | None,
+    placing: dict[str, Any],
+    as_json: bool,
+) -> None:
+    """Make MODEL forget what all open requests name: one scrub, one evaluation, and a pack of evidence.
+
+    MODEL is the one that was trained. What the ledger had it forget before stays forgotten. The same command goes on
+    with what was begun.
+    """
+    from ..requests.ledger import Ledger
+    from ..requests.serving import serve as serve_batch
+    from ..requests.serving import serving
+    from .show import progress, show
+
+    overwrite = placing.pop("overwrite")
+    how = _scrubbing(model, what, factory, method, settings, level or "quick", placing)
+    with serving(found := Ledger(ledger), model, overwrite) as batch:
+        if not batch:
+            err.print("no request is open")
+            return
+        with progress() as log:
+            run, broken = serve_batch(found, batch, how, policy, sign, log)
+    names = ", ".join(one.name for one in batch.requests)
+    show(run, as_json)
+    if run.damage:
+        err.print(f"Nothing was served: {plain(names)} stay open. Serve them with other settings.")
+    exit_if_damaged(run)
+    err.print(f"served {plain(names)} by {plain(run.folder)}")
+    say_packed(batch.pack, signed=sign is not None)
+    exit_if_broken(broken)
+
+
+def _scrubbing(
+    model: str,
+    what: dict[str, Any],
+    factory: str | None,
+    method: str,
+    settings: tuple[str, ...],
+    level: str,
+    placing: dict[str, Any],
+) -> "Scrubbing":
+    """Return how requests are served; refuse a model that cannot forget single records."""
+    from .. import runs, tasks
+    from ..requests.serving import Scrubbing
+    from ..runs.audit import Audit
+    from ..runs.place import Place
+    from .level import deepened
+
+    task = tasks.find(model)
+    if "missing" not in task.options:
+        raise click.UsageError(f"requests name records, and {model} is a {task.noun}.")
+    values = tasks.method(method, task, model).parsed(settings)
+
+    def evaluate(run: "Run") -> "Run":
+        with runs.locked(run.folder):
+            device = Place(run.folder, **placing).torch_device()
+            return deepened(Audit(runs.checked(run.folder), level, {}, {}, factory, device, method), dry_run=False)
+
+    return Scrubbing(
+        lambda forget: task.asks.from_options({**what, "forget": forget}),
+        method,
+        values,
+        lambda folder: Place(folder, overwrite=True, **placing),
+        evaluate,
+        factory,
+    )
 
 
 @request.command()

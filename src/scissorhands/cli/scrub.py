@@ -11,11 +11,11 @@ from .options import (
     factory_option,
     given,
     long_run_options,
+    method_options,
     require_options,
     required_unless,
     run_option,
     scrub_options,
-    settings_option,
 )
 
 if TYPE_CHECKING:
@@ -26,8 +26,7 @@ if TYPE_CHECKING:
 @click.argument("model", type=MODEL, required=False, callback=required_unless("resume"))
 @scrub_options
 @factory_option
-@click.option("--method", default="scissorhands", show_default=True, help="A name from 'methods', or module:Class.")
-@settings_option("--set", "settings", help="A setting of the method, such as trim=0.03.")
+@method_options
 @click.option("--tuned", type=PATH, metavar="FILE", help="The tuned.toml of 'tune': a method with its settings.")
 @run_option
 @long_run_options

@@ -47,7 +47,7 @@ class Request:
         """Return what a list of requests shows."""
         about = {name: str(self.entry[name]) for name in ("received", "due")}
         state = LATE if self.late else self.state
-        return {"request": self.name, **about, "keys": len(self.entry["keys"]), "state": state, "run": self.run}
+        return {"request": self.name, **about, "keys": len(self.entry["keys"]), "state": state, "run": self.run or "–"}
 
 
 class Ledger:

@@ -1,0 +1,179 @@
+"""Open requests are served by one scrub; what was begun is gone on with, whenever it was killed."""
+
+import hashlib
+import os
+import shutil
+import signal
+from collections.abc import Sequence
+from pathlib import Path
+
+import pytest
+
+from helpers.commands import Answer, cli, done
+from helpers.nursery import Fault, Nursery
+from scissorhands import runs
+from scissorhands.data.sources import Source
+from scissorhands.data.split import held_out
+from scissorhands.report import pdf
+from scissorhands.requests.ledger import Ledger
+from scissorhands.runs.lock import lock
+from scissorhands.verify.pack import verify
+
+TRAIN = "train --model small --model-set width=4 --data digits --set epochs=4 --set batch_size=64 --set lr=0.05"
+METHOD = "--method finetune --set epochs=1 --set batch_size=512 --set lr=0.001"
+
+
+@pytest.fixture(scope="module")
+def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with a trained model, in `trained`."""
+    folder = tmp_path_factory.mktemp("serving")
+    done(TRAIN, "-o", folder / "trained")
+    return folder
+
+
+@pytest.fixture
+def folder(place: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A folder of its own, with the same model; no page is printed."""
+    monkeypatch.setattr(pdf, "browser", lambda: "")
+    (tmp_path / "trained").symlink_to(place / "trained")
+    return tmp_path
+
+
+def trained_on(place: Path) -> list[int]:
+    """The records that the model was trained on."""
+    division, data = runs.read(place / "trained").record["split"], Source(name="digits").load().train
+    held = {*held_out(data, float(division["holdout"]), int(division["held_seed"])).tolist()}
+    return [number for number in range(len(data)) if number not in held]
+
+
+def request(folder: Path, keys: Sequence[int], name: str = "") -> None:
+    """Add a request."""
+    Ledger(folder / "ledger").add(list(map(str, keys)), name, "", "+30d", "")
+
+
+def serve(folder: Path, options: str = METHOD) -> Answer:
+    return cli(f"request serve {folder}/trained --ledger {folder}/ledger {options}")
+
+
+def states(folder: Path) -> dict[str, tuple[str, str]]:
+    return {name: (one.state, one.run) for name, one in Ledger(folder / "ledger").requests().items()}
+
+
+def require_consistent(folder: Path) -> None:
+    """Every request is open with its keys, or served by a run that is whole and by a pack that holds."""
+    ledger = Ledger(folder / "ledger")
+    for one in ledger.requests().values():
+        if one.state == "open":
+            ledger.keys(one)
+    for entry in ledger.entries():
+        if entry["event"] == "served":
+            run = ledger.folder / entry["run"]
+            pack = ledger.folder / "packs" / f"{run.name}.zip"
+            assert hashlib.sha256(pack.read_bytes()).hexdigest() == entry["pack"]
+            assert not verify(pack, run, ledger.folder).failed
+            assert runs.read(run).result.scores.counts["forget"] == entry["records"]
+
+
+def test_three_hundred_requests_are_served_by_one_scrub_and_the_next_goes_on_from_its_model(folder: Path) -> None:
+    known = trained_on(folder)
+    for number in known[:300]:
+        request(folder, [number])
+    answer = serve(folder)
+    assert answer.code == 0, answer.err
+    assert {*states(folder).values()} == {("served", "runs/001")}
+    ledger = Ledger(folder / "ledger")
+    assert runs.read(ledger.folder / "runs/001").ids("forget") == known[:300]
+    assert not list((ledger.folder / "keys").iterdir())
+    assert not (ledger.folder / "serving").exists()
+    assert serve(folder).err == "no request is open\n"
+
+    request(folder, known[300:303], "later")
+    assert serve(folder).code == 0
+    assert states(folder)["later"] == ("served", "runs/002")
+    second = runs.read(ledger.folder / "runs/002")
+    assert (second.ids("forget"), second.ids("before")) == (known[300:303], known[:300])
+    require_consistent(folder)
+    assert cli(f"request close later 1 --ledger {ledger.folder}").code == 0
+    assert states(folder)["later"] == ("closed", "runs/002")
+    require_consistent(folder)
+
+
+def test_a_model_that_is_damaged_serves_nobody(folder: Path) -> None:
+    request(folder, trained_on(folder)[:3])
+    answer = serve(folder, "--method ascent --set lr=0.5 --set epochs=3")
+    assert answer.code == 3
+    assert "Nothing was served: 1 stay open" in answer.err
+    assert states(folder) == {"1": ("open", "")}
+    assert serve(folder).code == 0
+    assert states(folder) == {"1": ("served", "runs/001")}
+
+
+def test_requests_wait_that_came_after_it_began_and_a_policy_is_held_to(nursery: Nursery, folder: Path) -> None:
+    known = trained_on(folder)
+    request(folder, known[:2])
+    command = f"request serve trained --ledger ledger {METHOD} --checkpoint 0"
+    assert nursery.run(command, folder, Fault("examine", 1, "kill")).code == -signal.SIGKILL
+    request(folder, known[2:4])
+    (folder / "policy.toml").write_text("signed = true")
+    answer = serve(folder, f"{METHOD} --policy {folder}/policy.toml")
+    assert answer.code == 3
+    assert "signed = true, but the pack is not signed" in answer.err
+    assert states(folder) == {"1": ("served", "runs/001"), "2": ("open", "")}
+    assert runs.read(folder / "ledger/runs/001").ids("forget") == known[:2]
+
+
+@pytest.mark.parametrize(
+    ("options", "says"),
+    [
+        (METHOD, "'99999' is not in the data"),
+        ("--method nothing", "there is no method 'nothing'"),
+        (f"{METHOD} --policy {{0}}/trained/run.toml", "has no setting 'verb'"),
+    ],
+)
+def test_a_mistake_is_told_and_the_requests_stay_open(folder: Path, options: str, says: str) -> None:
+    request(folder, [99999])
+    answer = serve(folder, options.format(folder))
+    assert answer.code == 2
+    assert says in answer.err
+    assert states(folder) == {"1": ("open", "")}
+    assert not list((folder / "ledger").glob("runs/*"))
+
+
+def test_one_process_serves_at_a_time_and_runs_of_the_ledger_are_no_models_to_begin_with(folder: Path) -> None:
+    request(folder, trained_on(folder)[:2])
+    held = lock(folder / "ledger", "")
+    try:
+        assert "is being served by another process" in serve(folder).err
+    finally:
+        os.close(held)
+    assert serve(folder).code == 0
+    request(folder, trained_on(folder)[2:4])
+    first = f"request serve {folder}/ledger/runs/001 --ledger {folder}/ledger {METHOD}"
+    assert cli(first).code == 0
+    request(folder, trained_on(folder)[4:6])
+    assert "is not the run that served the ledger last" in cli(first).err
+    shutil.rmtree(folder / "ledger/runs/002")
+    assert "served requests before and is missing" in serve(folder).err
+
+
+def test_a_kill_at_any_moment_leaves_ledger_and_runs_as_they_should_be(nursery: Nursery, folder: Path) -> None:
+    """Kill it again and again, at thirty moments; what was served grows all the same."""
+    known, killed = iter(trained_on(folder)), 0
+    command = f"request serve trained --ledger ledger {METHOD} --checkpoint 0"
+    early = [Fault("replace", call, what) for call in range(1, 10) for what in ("kill", "kill after")]
+    late = [Fault(place, 1, what) for place in ("examine", "weights", "rename") for what in ("kill", "kill after")]
+    inside = [Fault("rmtree", call, what) for call in (1, 2, 3) for what in ("kill", "kill half way")]
+    moments = [*early, *late, *inside]
+    assert len(moments) == 30
+    for fault in moments:
+        ledger = Ledger(folder / "ledger")
+        if not (ledger.folder / "ledger.jsonl").exists() or "open" not in {x for x, _ in states(folder).values()}:
+            request(folder, [next(known), next(known)])
+        ended = nursery.run(command, folder, fault)
+        assert ended.code in (-signal.SIGKILL, 0), ended.err
+        killed += ended.code != 0
+        require_consistent(folder)
+    assert nursery.run(command, folder).code == 0
+    require_consistent(folder)
+    assert killed > 20
+    assert {state for state, _ in states(folder).values()} == {"served"}
