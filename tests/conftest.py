@@ -32,6 +32,7 @@ SLOW = {
         "test_damage.py",
         "test_mia_svc.py",
         "test_serving.py",
+        "test_changes.py",
     ),
 }
 
