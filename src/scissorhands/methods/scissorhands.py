@@ -128,7 +128,7 @@ class Scissorhands(Method):
     )
     optimizer: str = setting("sgd", optimizers, "what takes the steps; for a run, what trained its model")
     lr: float = setting(
-        Depends("reading", rate(5e-3), {"calibrated": rate(0.05)}),
+        Depends("reading", rate(5e-3), {"calibrated": rate(0.01)}),
         positive,
         "learning rate; if calibrated, at the start",
     )
