@@ -193,6 +193,13 @@ def private_folder(folder: Path) -> None:
     folder.chmod(0o700)
 
 
+def make_private(folder: Path) -> None:
+    """Let only its owner look into a folder and read its files."""
+    private_folder(folder)
+    for path in folder.iterdir():
+        path.chmod(0o600)
+
+
 def _reason(error: Exception) -> str:
     """Say in a few words what went wrong."""
     if isinstance(error, RecursionError):

@@ -12,6 +12,7 @@ from scissorhands.data.inventory import Aligned, Inventory, aligned, as_json, re
 from scissorhands.data.records import Stored
 from scissorhands.errors import DataError, ReadError
 
+EMPTY: dict[str, object] = {"fingerprint": "", "shape": [], "labels": [], "hashes": []}
 PATHS = ("cat/1.png", "cat/2.png", "dog/1.png", "dog/2.png", "dog/3.png", "dog/4.png")
 
 
@@ -55,6 +56,12 @@ def test_of_twins_the_one_that_is_left_is_the_one_to_retain() -> None:
     same = photos([0, 0, 2, 2], keyed=False)
     now, said = found(photos([0, 2], keyed=False), [0, 3], same)
     assert (now.missing.tolist(), said) == ([0, 3], [])
+
+
+def test_records_that_are_read_in_another_way_are_refused() -> None:
+    larger = Stored(torch.zeros(6, 1, 2, 2, dtype=torch.uint8), photos().labels, keys=PATHS, key="path")
+    with pytest.raises(DataError, match=r"has the shape \[1, 2, 2\], and had \[1, 1, 1\]"):
+        found(larger)
 
 
 def test_what_was_missing_before_is_not_named_again() -> None:
@@ -101,8 +108,9 @@ def test_an_inventory_is_read_as_it_was_written(tmp_path: Path) -> None:
         "[]",
         "{}",
         '{"train": 3, "test": 4}',
-        json.dumps({name: {"fingerprint": "", "labels": [1], "hashes": []} for name in ("train", "test")}),
-        json.dumps({name: {"fingerprint": "", "labels": ["a"], "hashes": ["b"]} for name in ("train", "test")}),
+        json.dumps({name: {**EMPTY, "labels": [1]} for name in ("train", "test")}),
+        json.dumps({name: {**EMPTY, "labels": ["a"], "hashes": ["b"]} for name in ("train", "test")}),
+        json.dumps({"train": EMPTY}),
     ],
 )
 def test_a_file_that_is_no_inventory_is_refused(damaged: str, tmp_path: Path) -> None:

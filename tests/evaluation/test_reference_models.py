@@ -191,7 +191,7 @@ def test_a_model_is_not_found_when_what_made_it_has_changed(
 def test_every_setting_of_training_makes_another_model(name: str, parts: list[Part]) -> None:
     trainer = Trainer(nn.Sequential(nn.Flatten(), nn.Linear(16, 3)), TRAINING, folder=cache())
     states(trainer, parts)
-    changed: dict[str, Any] = {"schedule": "constant", "momentum": 0.5}
+    changed: dict[str, Any] = {"schedule": "constant", "momentum": 0.5, "optimizer": "adam"}
     value = changed.get(name, 2 * getattr(TRAINING, name))
     other = replace(trainer, training=replace(TRAINING, **{name: value}))
     assert other.missing(parts) == 3
@@ -357,7 +357,7 @@ def test_a_cache_below_a_file_is_a_failure_in_one_line(trainer: Trainer, parts: 
 def test_models_that_a_full_cache_cannot_keep_are_used_all_the_same_and_leave_no_part_of_a_file(
     trainer: Trainer, parts: list[Part], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def half(model: nn.Module, path: Path) -> None:
+    def half(model: nn.Module, path: Path, about: object) -> None:
         path.write_bytes(b"half")
         raise OSError(errno.ENOSPC, "No space left on device")
 

@@ -1,5 +1,6 @@
-"""Requests that come one after another over a folder of photos, whose files are erased between them."""
+"""Requests that come one after another over a folder of photos, whose files are erased between them, and a purge."""
 
+import io
 import json
 import shutil
 from pathlib import Path
@@ -10,6 +11,8 @@ from PIL import Image
 
 from helpers.commands import Answer, cli, done
 from scissorhands import runs
+from scissorhands.data.records import held_by
+from scissorhands.files import read_metadata
 
 NAMES = ("apple", "brick", "cloud")
 QUICK = "--method finetune --set epochs=1 --set batch_size=16"
@@ -149,3 +152,73 @@ def test_what_can_be_told_of_a_run_is_told_after_the_erasure(world: Path, tmp_pa
     assert answer.code == 0, answer.err
     failed = json.loads((tmp_path / "one" / "scores.json").read_text())["failed"]
     assert "is not in the data any more" in failed["probe"]
+
+
+THIRD = ("brick-0.png", "cloud-5.png")
+
+
+def traces(photos: dict[str, bytes], *folders: Path) -> dict[str, set[str]]:
+    """The files below these folders in which a photo is found, as it was or decoded, by the name of the photo."""
+    found: dict[str, set[str]] = {}
+    files = {path: path.read_bytes() for folder in folders for path in folder.rglob("*") if path.is_file()}
+    for name, encoded in photos.items():
+        pixels = np.array(Image.open(io.BytesIO(encoded)))
+        planes = pixels.transpose(2, 0, 1).copy()
+        forms = [encoded, *(x.tobytes() for y in (pixels, planes) for x in (y, np.float32(y), np.float32(y) / 255))]
+        found[name] = {str(path) for path, content in files.items() if any(form in content for form in forms)}
+    return found
+
+
+def test_nothing_is_left_of_the_photos_of_three_requests(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, world: Path
+) -> None:
+    monkeypatch.setenv("SCISSORHANDS_CACHE", str(tmp_path / "cache"))
+    data, run = album(tmp_path / "photos"), tmp_path / "zero"
+    shutil.copytree(world / "trained", run)
+    erased: dict[str, bytes] = {}
+    for number, files in enumerate((FIRST, SECOND, THIRD), start=1):
+        asked, out = wish(tmp_path, f"{number}.txt", *files), tmp_path / f"run-{number}"
+        done(f"scrub {run} --data {data} --forget keys:{asked} {QUICK} -o {out}")
+        if number < 3:
+            deeper = "--level standard --pictures --set references=1 --set relearn=1 --train epochs=1"
+            done(f"evaluate {out} {deeper}")
+        for name in files:
+            erased[name] = photo(data, name).read_bytes()
+            photo(data, name).unlink()
+        run = out
+    made = [tmp_path / f"run-{number}" for number in (1, 2, 3)]
+    assert all(traces(erased, tmp_path / "cache", *made).values()), "what is searched for is not found where it is"
+    planned = json.loads(cli(f"purge {made[2]} --dry-run --json").out)
+    assert {Path(one["path"]).parent.name for one in planned["found"]} == {"images", "models"}
+    assert all(traces(erased, tmp_path / "cache").values())
+    answer = done("purge", *made)
+    assert answer.out.count("decoded images, of ") == 3
+    assert "a reference model, of " in answer.out
+    assert answer.out.count("pictures of some records") == 2
+    assert answer.err == ""
+    assert not any(traces(erased, tmp_path / "cache", *made).values())
+    assert not any((folder / "gradcam").exists() for folder in made)
+    assert done("purge", *made).out == "Nothing that we made of these records is there.\n"
+    assert done(f"evaluate {made[2]}").code == 0
+
+
+def test_a_purge_keeps_what_was_made_of_other_records(
+    world: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("SCISSORHANDS_CACHE", str(tmp_path / "cache"))
+    assert cli(f"purge {world}/trained").err == f"error: {world}/trained forgot nothing: name a run of scrub.\n"
+    asked = wish(tmp_path, "second.txt", *SECOND)
+    done(f"scrub {world}/one --data {world}/photos --forget keys:{asked} {QUICK} -o {tmp_path}/two")
+    cached = tmp_path / "cache" / "images"
+    (tests,) = (path for path in cached.iterdir() if len(held_by(read_metadata(path))) == 24)
+    (cached / "foreign.safetensors").write_bytes(tests.read_bytes()[:10])
+    answer = done(f"purge {tmp_path}/two")
+    assert "foreign.safetensors: decoded images, of records that are not known" in answer.out
+    assert [*cached.iterdir()] == [tests]
+    assert "2 of the forgotten files are still in the data, such as train/apple/apple-11.png: erase them" in answer.err
+
+
+def test_what_is_cached_is_for_its_owner_alone(world: Path) -> None:
+    rooms = [*(world / "cache").iterdir()]
+    assert {path.stat().st_mode & 0o777 for path in rooms} == {0o700}
+    assert {path.stat().st_mode & 0o777 for room in rooms for path in room.iterdir()} == {0o600}

@@ -14,7 +14,6 @@ from torch import Tensor
 from ..errors import DataError, ReadError
 from ..files import read_json
 from .records import Array, Columns, Fetched, Records
-from .sources import Data
 
 
 @dataclass(frozen=True)
@@ -22,10 +21,11 @@ class Inventory:
     """What was there when a model was trained: for each record its label, a hash of its content, and its key.
 
     A hash is empty where the record is not there any more. Without keys, records are called by their numbers.
-    `fingerprint` is that of the data at first, and stays when records are erased.
+    `fingerprint` is that of the data at first, and stays when records are erased; `shape` is that of an input.
     """
 
     fingerprint: str
+    shape: Sequence[int]
     labels: Sequence[int]
     hashes: Sequence[str]
     keys: Sequence[str] = ()
@@ -34,7 +34,9 @@ class Inventory:
     def of(cls, records: Records) -> "Inventory":
         """Take the inventory of what is there."""
         keys = records.keys if records.key else ()
-        return cls(records.fingerprint, records.labels.tolist(), records.hashes, keys)
+        some = records.records if isinstance(records, Aligned) else records
+        shape = some.fetch(torch.arange(1))[0].shape[1:]
+        return cls(records.fingerprint, list(shape), records.labels.tolist(), records.hashes, keys)
 
     @property
     def missing(self) -> Tensor:
@@ -46,10 +48,10 @@ class Inventory:
         return f"'{self.keys[number]}'" if self.keys else f"record {number}"
 
 
-def inventories(data: Data) -> dict[str, Inventory]:
+def inventories(train: Records, test: Records) -> dict[str, Inventory]:
     """Take the inventory of training and test data; empty where their content is the user's own object."""
-    parts = {"train": data.train, "test": data.test}
-    return {name: Inventory.of(records) for name, records in parts.items() if all(x.hashes for x in parts.values())}
+    known = bool(train.hashes and test.hashes)
+    return {"train": Inventory.of(train), "test": Inventory.of(test)} if known else {}
 
 
 def as_json(known: Mapping[str, Inventory]) -> str:
@@ -69,7 +71,7 @@ def read_inventories(path: Path) -> dict[str, Inventory]:
 
 
 def _is_whole(one: Inventory) -> bool:
-    kinds = ((one.labels, int), (one.hashes, str), (one.keys, str))
+    kinds = ((one.shape, int), (one.labels, int), (one.hashes, str), (one.keys, str))
     lists = all(isinstance(values, list) and all(isinstance(x, kind) for x in values) for values, kind in kinds)
     counts = lists and len(one.labels) == len(one.hashes) and len(one.keys) in (0, len(one.labels))
     return counts and isinstance(one.fingerprint, str)
@@ -126,12 +128,15 @@ def aligned(records: Records, known: Inventory, expected: Sequence[int] = ()) ->
 
     Nothing is said of the `expected`, which were forgotten, whether they are there or not.
     """
+    now = Inventory.of(records)
+    if list(now.shape) != list(known.shape):
+        raise DataError(f"an input has the shape {list(now.shape)}, and had {list(known.shape)}: read it as before.")
     forgotten = set(expected)
     wanted: dict[tuple[Any, ...], list[int]] = defaultdict(list)
     for number in sorted(range(len(known.labels)), key=lambda number: (number not in forgotten, -number)):
         if known.hashes[number]:
             wanted[_identity(known, number)].append(number)  # of twins, the one to retain is found first
-    now, places = Inventory.of(records), torch.full((len(known.labels),), -1)
+    places = torch.full((len(known.labels),), -1)
     new: dict[str, int] = {}
     for place in range(len(records)):
         if numbers := wanted[_identity(now, place)]:

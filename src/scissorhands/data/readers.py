@@ -14,7 +14,7 @@ from .. import files
 from ..errors import DataError, FailedError, ReadError, WriteError, did_you_mean, listed
 from .columns import image_column, label_numbers, numeric_columns, readers
 from .keys import column_keys
-from .records import Records, Stored
+from .records import Records, Stored, held
 from .streamed import Streamed
 
 
@@ -56,7 +56,7 @@ def images(table: Any, reading: Reading) -> Records:
         found, _ = streamed.fetch(torch.arange(len(table)))
         with suppress(WriteError, FailedError, OSError):  # a machine without room for it does without
             files.private_folder(path.parent)
-            files.write_tensors(path, {"images": found}, private=True)
+            files.write_tensors(path, {"images": found}, private=True, metadata=held(streamed.hashes))
     known = {name: getattr(streamed, name) for name in ("classes", "columns", "fingerprint", "keys", "key", "hashes")}
     return Stored(found, streamed.labels, **known)
 

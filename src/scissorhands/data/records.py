@@ -16,6 +16,7 @@ from ..distributed import Batch, Inputs, fetch_share
 from ..errors import DataError, did_you_mean
 
 Fetched = tuple[Inputs, Tensor]  # inputs and labels
+_RECORDS = "records"  # what a cached file calls those that it was made from
 MASK = "attention_mask"  # the name of an input that says where a text ends
 Augment = Callable[[Tensor, torch.Generator], Tensor]
 Array = np.ndarray[Any, Any]
@@ -76,13 +77,27 @@ class Records(ABC):
         return self.columns[name]()
 
 
-def content_hash(about: str, content: Any) -> str:
-    """Return a short hash of the content of a record; `about` says how it is read.
+def content_hash(content: Any) -> str:
+    """Return a short hash of the content of a record.
 
-    >>> content_hash("", b"a photo")
-    '9b847994eef8600a'
+    >>> content_hash(b"a photo")
+    'd4e24d749a4fe2f1'
     """
-    return hashlib.sha256(about.encode() + b"\0" + bytes(content)).hexdigest()[:16]
+    return hashlib.sha256(content).hexdigest()[:16]
+
+
+def held(hashes: Sequence[str]) -> dict[str, str]:
+    """Return what a cached file says of itself: from which records it was made."""
+    return {_RECORDS: " ".join(hashes)}
+
+
+def held_by(metadata: Mapping[str, str]) -> set[str]:
+    """Return the hashes of the records that a cached file says it was made from; empty if it does not say.
+
+    >>> sorted(held_by(held(["9f86", "d081"])))
+    ['9f86', 'd081']
+    """
+    return {*metadata.get(_RECORDS, "").split()}
 
 
 def one_line(key: object) -> str:
@@ -141,9 +156,8 @@ class Stored(Records):
 
     @cached_property
     def hashes(self) -> tuple[str, ...]:
-        about = repr((self.inputs.dtype, tuple(self.inputs.shape[1:])))
         rows = self.inputs.reshape(len(self.inputs), -1).contiguous().view(torch.uint8).numpy()
-        return tuple(content_hash(about, row.data) for row in rows)
+        return tuple(content_hash(row.data) for row in rows)
 
     @property
     def columns(self) -> Columns:

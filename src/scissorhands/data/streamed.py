@@ -90,13 +90,12 @@ class Streamed(Records):
     @cached_property
     def _hashed(self) -> tuple[str, tuple[str, ...]]:
         """Read all images once; return a hash of everything, and one for each."""
-        about, hashes = repr((self.shape, self._resize)), []
-        digest = hashlib.sha256(about.encode())
+        digest, hashes = hashlib.sha256(repr((self.shape, self._resize)).encode()), []
         digest.update(self.labels.numpy().tobytes())
         for encoded in self._encoded():
             digest.update(len(encoded).to_bytes(8, "big"))
             digest.update(encoded)
-            hashes.append(content_hash(about, encoded))
+            hashes.append(content_hash(encoded))
         return digest.hexdigest(), tuple(hashes)
 
     def _encoded(self) -> Iterable[bytes]:

@@ -56,7 +56,7 @@ def load_weights(model: nn.Module, files: Iterable[Path]) -> tuple[list[str], li
 
 
 # Not torch.distributed.checkpoint: it writes every shard to disk first, and then all of them again into one file.
-def save_weights(model: nn.Module, path: Path) -> None:
+def save_weights(model: nn.Module, path: Path, metadata: Mapping[str, str] | None = None) -> None:
     """Write the weights into one safetensors file. They are gathered one at a time: no process holds them all."""
     named = _without_tied_duplicates(model.state_dict(keep_vars=True))
     order = sorted(named, key=lambda name: (-named[name].element_size(), name))  # so that each is aligned in the file
@@ -67,7 +67,8 @@ def save_weights(model: nn.Module, path: Path) -> None:
     except OSError as error:
         problem = error
     raise_on_all_ranks(problem)
-    for chunk in _chunks(_header(weights), weights.values()):  # all processes gather, and the first one writes
+    header = _header(weights, metadata)
+    for chunk in _chunks(header, weights.values()):  # all processes gather, and the first one writes
         try:
             if file and not problem:
                 file.write(chunk)
@@ -83,9 +84,9 @@ def save_weights(model: nn.Module, path: Path) -> None:
     raise_on_all_ranks(problem)
 
 
-def _header(weights: Mapping[str, Tensor]) -> bytes:
+def _header(weights: Mapping[str, Tensor], metadata: Mapping[str, str] | None) -> bytes:
     """Return the header of a safetensors file that holds these weights in their order."""
-    header: dict[str, Any] = {"__metadata__": {"format": "pt"}}
+    header: dict[str, Any] = {"__metadata__": {"format": "pt", **(metadata or {})}}
     end = 0
     for name, weight in weights.items():
         start, end = end, end + weight.numel() * weight.element_size()

@@ -18,7 +18,7 @@ from torch import nn
 
 from .. import files
 from ..data.problem import Log, Problem, ignore
-from ..data.records import Augment, Part
+from ..data.records import Augment, Part, held
 from ..distributed import copy_model, full, load_weights, local_state, on_rank_0, rank, save_weights, unsharded
 from ..errors import FailedError, ModelError, WriteError
 from ..methods.reinit import reset, restart
@@ -49,7 +49,7 @@ class Trainer:
             if not _recalled(model, place):
                 _make_room(place)
                 self.training.fit(model, self._problem(part, number), log)
-                _keep(model, place)
+                _keep(model, place, part)
             yield model
 
     def missing(self, parts: Sequence[Part]) -> int:
@@ -136,11 +136,16 @@ def _make_room(place: Path | None) -> None:
             raise FailedError(f"cannot keep reference models in {place.parent}: {error.strerror}.") from None
 
 
-def _keep(model: nn.Module, place: Path | None) -> None:
-    """Write the trained weights; on a full disk the model is used all the same, and trained again the next time."""
+def _keep(model: nn.Module, place: Path | None, part: Part) -> None:
+    """Write the trained weights, and what they were trained on, for the user alone.
+
+    On a full disk the model is used all the same, and trained again the next time.
+    """
     if place is None:
         return
     with suppress(OSError, WriteError, FailedError):
         on_rank_0(lambda: place.unlink(missing_ok=True))  # a damaged one; all ranks fail together if it cannot go
-        with files.replacing(place) if rank() == 0 else nullcontext(place) as part:
-            save_weights(model, part)
+        hashes = part.records.hashes
+        about = held([hashes[i] for i in part.ids.tolist()]) if hashes else None
+        with files.replacing(place, private=True) if rank() == 0 else nullcontext(place) as file:
+            save_weights(model, file, about)

@@ -74,7 +74,7 @@ def train(
             "split": {**held, "fingerprint": data.train.fingerprint, "manifest": ""},
             "method": {"name": "original", **training.to_dict()},
         }
-        runs.write_record(work, record, {}, inventory=inventories(data))
+        runs.write_record(work, record, {}, inventory=inventories(data.train, data.test))
         runs.write_result(work, Result(scores, cost.seconds, cost.memory_mib))
     return runs.read(place.folder)
 

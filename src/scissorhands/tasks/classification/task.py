@@ -98,7 +98,7 @@ class Classification(DividedTask[Request]):
             },
             ids={"forget": divided.forget.ids.tolist(), "before": self._forgotten()},
             keys=data.train.keys if data.train.key else (),
-            inventory=inventories(data),
+            inventory=inventories(data.train, data.test),
             counts={name: len(part) for name, part in divided.parts().items()},
             split=divided,
         )

@@ -137,4 +137,5 @@ def images_for(pipeline: Any, forget: Forget, erasure: Erasure, seed: int, log: 
     folder = files.cache("drawn") / drawing.key(pipeline, wanted, how)
     on_rank_0(lambda: files.private_folder(folder.parent))
     drawing.sample(pipeline, wanted, how, folder, log)
+    on_rank_0(lambda: files.make_private(folder))
     return folder
