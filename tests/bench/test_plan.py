@@ -1,6 +1,7 @@
 """A dry run says what would be run, for how long and with which settings, and writes nothing."""
 
 import json
+import re
 from pathlib import Path
 
 import pytest
@@ -44,7 +45,7 @@ def test_a_dry_run_says_everything_and_writes_nothing(
     assert answer.code == 0
     assert "1 training + 9 runs. Nothing was run or written." in answer.out
     assert "seed-2/draw-3/finetune-script" in answer.out
-    assert "All steps take about 1 min" in answer.out
+    assert re.search(r"All steps take about \d+ (s|min) on this machine", answer.out)
     assert "unknown" not in answer.out
     assert [path.name for path in tmp_path.iterdir()] == ["recipe.toml"]
     assert "Missing option '-o'" in cli(f"bench {recipe}").err

@@ -5,6 +5,7 @@ import json
 import math
 import sys
 import tomllib
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -257,12 +258,24 @@ def test_a_bench_that_fails_says_in_which_run(tmp_path: Path) -> None:
 
 def test_a_bench_goes_on_where_it_stopped_and_refuses_other_settings(tmp_path: Path) -> None:
     text = SMALL + 'seeds=[0]\nmethods=["retrain", "finetune"]\n[training]\nepochs=1\n[finetune]\nepochs=1\n'
-    recipe = Recipe.read(written(tmp_path, text))
-    first = bench(recipe, tmp_path / "out", "cpu")
+    recipe, table = Recipe.read(written(tmp_path, text)), tmp_path / "out/table.json"
+    said: list[tuple[Any, ...]] = []  # which run began, was there already or was made, with the rows of the page so far
+
+    def log(event: Mapping[str, Any]) -> None:
+        rows = len(json.loads(table.read_text())["rows"]) if table.exists() else 0
+        said.append((event.get("run") or event.get("finished"), event.get("before"), rows))
+
+    first = bench(recipe, tmp_path / "out", "cpu", log, watch=True)
+    names = [f"seed-0/{name}" for name in ("trained", "original", "retrain", "finetune")]
+    begun = [(name, rows) for name, before, rows in said if name and before is None]
+    assert begun == [*zip(names, (0, 0, 1, 2), strict=True)]
+    assert [name for name, before, _ in said if before is False] == names
+    said.clear()
     stamp = (tmp_path / "out/seed-0/finetune/model/model.safetensors").stat().st_mtime_ns
     (tmp_path / "out/table.json").unlink()
-    again = bench(recipe, tmp_path / "out", "cpu")
+    again = bench(recipe, tmp_path / "out", "cpu", log)
     assert again.to_dict() == first.to_dict()
+    assert [entry for entry in said if entry[0]] == [(n, before, 0) for n in names for before in (None, True)]
     assert (tmp_path / "out/seed-0/finetune/model/model.safetensors").stat().st_mtime_ns == stamp
     assert (tmp_path / "out/table.json").is_file()
     for old, new in (

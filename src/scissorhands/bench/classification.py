@@ -1,7 +1,8 @@
 """Run a recipe for classifiers: for every seed the original, the reference and the methods, then table and page."""
 
-from collections.abc import Iterator
-from dataclasses import replace
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+from functools import partial
 from importlib.resources import files
 from pathlib import Path
 from typing import Any
@@ -36,6 +37,7 @@ from ..tasks.classification.request import Request
 from . import gradcam, tuning
 from .entries import Entry
 from .recipe import TUNING, Recipe, finished
+from .runlist import RunList, publish
 
 DEMO = Path(str(files("scissorhands.bench") / "demo.toml"))
 
@@ -48,16 +50,20 @@ def demo(folder: Path, overwrite: bool, device: str, log: Log = ignore, level: s
         return bench(recipe, work, device, log)
 
 
-def bench(recipe: Recipe, folder: Path, device: str, log: Log = ignore) -> Table:
-    """Run what is missing, and write table.json and report.html; gradcam.png, too, if the recipe asks for it."""
+def bench(recipe: Recipe, folder: Path, device: str, log: Log = ignore, watch: bool = False) -> Table:
+    """Run what is missing, and write table.json and report.html; gradcam.png, too, if the recipe asks for it.
+
+    With `watch` table and page are written whenever a run ends.
+    """
     processor = Place(folder, device=device).torch_device()  # refused before anything is written
     read = once()  # every run has the same data, which is read and hashed once
     with claiming(folder, {**recipe.about(_made(recipe)), "level": recipe.level}):
         if not (folder / f"seed-{recipe.seeds[0]}").exists():
             _require_sense(recipe, read)
+        listed = RunList(_names(recipe), log, partial(publish, folder, recipe.title) if watch else None)
         try:
-            entries = _entries(recipe, folder, device, read, log)
-            found = [run for seed in recipe.seeds for run in _seed(recipe, entries, folder, seed, device, read, log)]
+            entries = _entries(recipe, folder, device, read, listed)
+            found = [run for seed in recipe.seeds for run in _seed(recipe, entries, folder, seed, device, read, listed)]
         finally:
             if rank() == 0:
                 discard_shadows()
@@ -95,66 +101,94 @@ def _made(recipe: Recipe) -> dict[str, Any]:
     return {name: value for name, value in recipe.to_dict().items() if name in (*names, *tuning)}
 
 
+def _names(recipe: Recipe) -> Iterator[str]:
+    """Yield the folders of all runs, in their order."""
+    for seed in recipe.seeds:
+        yield f"seed-{seed}/trained"
+        for _, _, there in recipe.places(seed):
+            yield from (f"{there}/{name}" for name in ("original", *(entry.label for entry in recipe.entries)))
+
+
 def _entries(recipe: Recipe, folder: Path, device: str, read: Read, log: Log) -> list[Entry]:
     """Return the methods with their settings, which are chosen first if the recipe says so."""
     if not any(map(recipe.is_tuned, recipe.entries)):
         return recipe.entries
-    trained = _trained(recipe, folder / "tuning", TUNING, device, read, log)
+    trained = folder / "tuning" / "trained"
+    _trained(recipe, trained, TUNING, device, read, log)
     return list(tuning.tuned(recipe, trained, device, read, log))
 
 
-def _trained(recipe: Recipe, folder: Path, seed: int, device: str, read: Read, log: Log) -> Path:
-    """Train the original of one seed, unless it is there; return its run."""
-    trained = folder / "trained"
-    if not finished(trained, recipe.training.to_dict()):
-        train(
-            recipe.model,
-            recipe.model_set,
-            recipe.data,
-            recipe.training,
-            recipe.holdout,
-            Place(trained, seed=seed, device=device, resume=runs.resumable(trained)),
-            recipe.split_seed,
-            log,
-            read,
-        )
-    return trained
+def _trained(recipe: Recipe, folder: Path, seed: int, device: str, read: Read, log: Log) -> Run:
+    """Train the original of one seed, unless it is there."""
+    place = Place(folder, seed=seed, device=device, resume=runs.resumable(folder))
+    how = (recipe.training, recipe.holdout, place, recipe.split_seed, log, read)
+    there = finished(folder, recipe.training.to_dict())
+    return there or train(recipe.model, recipe.model_set, recipe.data, *how)
 
 
 def _seed(
-    recipe: Recipe, entries: list[Entry], folder: Path, seed: int, device: str, read: Read, log: Log
+    recipe: Recipe, entries: list[Entry], folder: Path, seed: int, device: str, read: Read, listed: RunList
 ) -> Iterator[Run]:
     """Train the original of one seed, and make it forget each draw."""
-    trained = _trained(recipe, folder / f"seed-{seed}", seed, device, read, log)
+    trained = folder / f"seed-{seed}" / "trained"
+    work = partial(_trained, recipe, trained, seed, device, read, listed)
+    listed.make(f"seed-{seed}/trained", runs.is_run(trained), work)
     for draw, method_seed, there in recipe.places(seed):
         place = Place(folder / there, seed=method_seed, device=device)
-        yield from _draw(recipe, entries, trained, draw, place, read, log)
+        yield from _Case(recipe, entries, str(trained), draw, place, str(there), read, listed).runs()
 
 
-def _draw(
-    recipe: Recipe, entries: list[Entry], trained: Path, draw: int, place: Place, read: Read, log: Log
-) -> Iterator[Run]:
-    """Yield the original and a run per method on one draw, each compared with the retrained model if there is one."""
-    # The original is trained here, by what the recipe says: it may know little, but its labels fit.
-    request = Request(Forget(recipe.forget), recipe.data, draw, recipe.unseen, untrained=True)
+@dataclass(frozen=True)
+class _Case:
+    """What an original is to forget by each method: one draw, one seed of the methods, one folder `there`."""
 
-    def at(name: str, variant: str = "") -> Place:
-        there = place.folder / name
-        return replace(place, folder=there, resume=runs.resumable(there), variant=variant)
+    recipe: Recipe
+    entries: list[Entry]
+    trained: str
+    draw: int
+    place: Place
+    there: str
+    read: Read
+    listed: RunList
 
-    factory = recipe.model if ":" in recipe.model else None
-    device = place.torch_device()
-    original = finished(at("original").folder, {})
-    if not original:
-        original = score(load(str(trained), factory, device, read), request, at("original"))
-    made: list[tuple[Run, int | None]] = [(original, None)]
-    for entry in entries:
-        settings = entry.method.to_dict()
-        run = finished(at(entry.label).folder, settings)
-        there = at(entry.label, entry.variant)
-        cost = entry.tuned.cost() if entry.tuned else None
-        run = run or scrub(str(trained), request, entry.name, settings, there, factory, read, log, cost)
-        made.append((run, entry.tried))
-    deeper = [(Audit(run, recipe.level, {}, {}, factory, device, read=read).carry_out(log), n) for run, n in made]
-    references = [run for run, _ in deeper if run.method == "retrain"]
-    yield from (compare(run, references[0], tried) if references else run for run, tried in deeper)
+    def runs(self) -> Iterator[Run]:
+        """Yield the original and a run per method, each compared with the retrained model if there is one."""
+        made: list[tuple[Run, int | None]] = [(self._made("original", {}, self._original), None)]
+        for entry in self.entries:
+            scrubbed = partial(self._scrubbed, entry)
+            made.append((self._made(entry.label, entry.method.to_dict(), scrubbed), entry.tried))
+        references = [run for run, _ in made if run.method == "retrain"]
+        yield from (compare(run, references[0], tried) if references else run for run, tried in made)
+
+    def _made(self, name: str, settings: dict[str, Any], work: Callable[[], Run]) -> Run:
+        """Make a run unless it is there, and evaluate it as deeply as the recipe says."""
+        before = finished(self._at(name).folder, settings)
+
+        def evaluated() -> Run:
+            run, device = before or work(), self.place.torch_device()
+            audit = Audit(run, self.recipe.level, {}, {}, self._factory, device, read=self.read)
+            return audit.carry_out(self.listed)
+
+        return self.listed.make(f"{self.there}/{name}", before is not None, evaluated)
+
+    def _original(self) -> Run:
+        task = load(self.trained, self._factory, self.place.torch_device(), self.read)
+        return score(task, self._request, self._at("original"))
+
+    def _scrubbed(self, entry: Entry) -> Run:
+        place, settings = self._at(entry.label, entry.variant), entry.method.to_dict()
+        how = (place, self._factory, self.read, self.listed, entry.tuned.cost() if entry.tuned else None)
+        return scrub(self.trained, self._request, entry.name, settings, *how)
+
+    @property
+    def _request(self) -> Request:
+        # The original is trained here, by what the recipe says: it may know little, but its labels fit.
+        return Request(Forget(self.recipe.forget), self.recipe.data, self.draw, self.recipe.unseen, untrained=True)
+
+    @property
+    def _factory(self) -> str | None:
+        return self.recipe.model if ":" in self.recipe.model else None
+
+    def _at(self, name: str, variant: str = "") -> Place:
+        there = self.place.folder / name
+        return replace(self.place, folder=there, resume=runs.resumable(there), variant=variant)

@@ -1,9 +1,9 @@
 """Run a recipe for pipelines: one concept, several methods and seeds, all judged by the same panel, then a table."""
 
 import re
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -33,7 +33,9 @@ from ..tasks.diffusion.prompts import prompts as read_prompts
 from ..tasks.diffusion.task import SHARED, Diffusion, defaults
 from .entries import Entry, entries
 from .recipe import BaseRecipe, counted, finished
+from .runlist import RunList, publish
 
+JUDGED = "judged"  # the folder of what a run is worth
 _NAME = re.compile(r"[\w.-]*\w")  # it is the name of a folder
 _IMAGES = 1_000_000  # of a prompt, at most
 _images = Rule(f"a whole number from 1 to {_IMAGES}", lambda x: 1 <= x <= _IMAGES)
@@ -130,7 +132,7 @@ class PipelineRecipe(BaseRecipe):
         for attempt in self.attempts:
             label = attempt.entry.label
             methods[label] = {**known["methods"][label], "erasure": attempt.erasure.to_dict()}
-        return {**known, "methods": methods, "runs": [f"{name}/judged" for name in self.runs()]}
+        return {**known, "methods": methods, "runs": [f"{name}/{JUDGED}" for name in self.runs()]}
 
 
 def bench(
@@ -140,27 +142,33 @@ def bench(
     log: Log = ignore,
     panel: Panel | None = None,
     seconds: float | None = None,
+    watch: bool = False,
 ) -> Table:
-    """Run what is missing, and write a table, a page and pictures.
+    """Run what is missing, and write a table, a page and pictures; with `watch` whenever a run ends.
 
     The `panel` is that of the recipe unless another is given; `seconds` is how long training the pipeline took.
     """
     wanted = recipe.wanted
     panel = panel or recipe.judging.panel(Place(folder, device=device).torch_device())
-    shared = _Shared(recipe, wanted, panel, Drawn(folder / "original" / "drawn"), once(), log)
+    listed = RunList(recipe.runs(), log, partial(publish, folder, recipe.title) if watch else None)
+    shared = _Shared(recipe, wanted, panel, Drawn(folder / "original" / "drawn"), once(), listed)
     shared.require_sense()
+
+    def made(place: Place, work: Callable[..., Run], *more: Any) -> Run:
+        name = place.folder.relative_to(folder).as_posix()
+        return listed.make(name, runs.is_run(place.folder / JUDGED), partial(work, place, *more))
+
     with claiming(folder, recipe.about(shared.made())):
         original = Place(folder / "original", device=device)
-        found = [shared.judged(Path(recipe.pipeline), original, None, seconds)]
+        found = [made(original, shared.judged, Path(recipe.pipeline), None, seconds)]
         for name, pipeline in recipe.compare.items():
             place = Place(folder / "compared" / name, device=device)
-            found.append(shared.judged(Path(pipeline), place, shared.before, None, name))
+            found.append(made(place, shared.judged, Path(pipeline), shared.before, None, name))
         for seed in recipe.seeds:
             for attempt in recipe.attempts:
                 there, variant = folder / f"seed-{seed}" / attempt.entry.label, attempt.entry.variant
                 place = Place(there, seed=seed, device=device, variant=variant)
-                erased = shared.erased(attempt, place)
-                found.append(shared.judged(erased, place, shared.before, seconds, tried=attempt.entry.tried))
+                found.append(made(place, shared.attempted, attempt, seconds))
     table = tabulate(found)
     body_parts.write(folder, table)
     grids.write(folder, {row.method: Drawn(row.runs[0].folder.with_name("drawn")) for row in table.rows})
@@ -177,7 +185,7 @@ class _Shared:
     panel: Panel
     before: Drawn
     read: Read
-    log: Log
+    log: RunList
 
     def require_sense(self) -> None:
         """Refuse early what would fail only after hours of drawing."""
@@ -198,7 +206,12 @@ class _Shared:
             "judging": self.panel.about(),
         }
 
-    def erased(self, attempt: Attempt, place: Place) -> Path:
+    def attempted(self, place: Place, attempt: Attempt, seconds: float | None) -> Run:
+        """Erase the concept, draw and judge, as far as that is not done already."""
+        erased = self._erased(attempt, place)
+        return self.judged(place, erased, self.before, seconds, tried=attempt.entry.tried)
+
+    def _erased(self, attempt: Attempt, place: Place) -> Path:
         """Erase the concept, unless that is done already, and return the folder of the pipeline."""
         there, entry = place.folder / "pipeline", attempt.entry
         erasure = {name: value for name, value in attempt.erasure.to_dict().items() if name != "data"}
@@ -211,15 +224,15 @@ class _Shared:
 
     def judged(
         self,
-        pipeline: Path,
         place: Place,
+        pipeline: Path,
         before: Drawn | None,
         seconds: float | None,
         name: str = "original",
         tried: int | None = None,
     ) -> Run:
         """Draw with a pipeline and judge the images, unless that is done already."""
-        there, drawn = place.folder / "judged", place.folder / "drawn"
+        there, drawn = place.folder / JUDGED, place.folder / "drawn"
         if runs.is_run(there):
             return runs.read(there)
         drawer = pipelines.load(pipeline, place.torch_device())

@@ -40,7 +40,8 @@ def run(
     level: str | None = None,
     trusted: Collection[str] = (),
     log: Log = ignore,
+    watch: bool = False,
 ) -> Table:
-    """Run what is missing of the recipe in a file."""
+    """Run what is missing of the recipe in a file; with `watch` its page is written whenever a run ends."""
     recipe = read(path, trusted, level)
-    return BENCHES[type(recipe)](recipe, folder, device, log)
+    return BENCHES[type(recipe)](recipe, folder, device, log, watch=watch)

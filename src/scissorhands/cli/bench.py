@@ -22,6 +22,7 @@ from .options import PATH, device_option, recipe_level_option, required_unless
 @click.option(
     "--dry-run", is_flag=True, is_eager=True, help="Say what would be run, for how long, and with which settings."
 )
+@click.option("--watch", is_flag=True, help="Write the page whenever a run ends, so that it can be looked at.")
 @click.option("--json", "as_json", is_flag=True, help="Print the table, or the plan, as JSON.")
 def bench(
     recipe: Path,
@@ -30,16 +31,18 @@ def bench(
     trust: tuple[str, ...],
     device: str,
     dry_run: bool,
+    watch: bool,
     as_json: bool,
 ) -> None:
     """Run the experiment of a RECIPE, or go on with it."""
     from ..bench.plan import plan
     from ..bench.run import run
-    from .show import progress, show_bench, show_plan
+    from .progress import progress
+    from .show import show_bench, show_plan
 
     if output is None or dry_run:
         show_plan(plan(recipe, device, trust), as_json)
         return
     with progress() as log:
-        found = run(recipe, output, device, level, trust, log)
+        found = run(recipe, output, device, level, trust, log, watch)
     show_bench(found, output, as_json)

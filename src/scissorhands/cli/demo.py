@@ -17,7 +17,8 @@ from .options import PATH, device_option, level_option
 def demo(diffusion: bool, output: Path | None, overwrite: bool, level: str | None, device: str, as_json: bool) -> None:
     """Forget a digit by every method of the paper, three seeds."""
     from ..bench import classification, diffusion_demo
-    from .show import progress, show_bench
+    from .progress import progress
+    from .show import show_bench
 
     if diffusion and level:
         raise click.UsageError("--level applies only to classifiers: leave it out with --diffusion.")

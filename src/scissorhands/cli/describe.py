@@ -1,4 +1,4 @@
-"""Settings in words, for tables and pages."""
+"""Settings and times in words, for tables, pages and progress."""
 
 from inspect import getdoc
 
@@ -22,3 +22,15 @@ def shown(value: object) -> str:
     ('true', '5e-05', "''")
     """
     return str(value).lower() if isinstance(value, bool) else str(value) or "''"
+
+
+def duration(seconds: float) -> str:
+    """Return a time as a person says it.
+
+    >>> duration(0.3), duration(45), duration(600), duration(9000), duration(200000)
+    ('1 s', '45 s', '10 min', '2.5 h', '2.3 days')
+    """
+    for most, unit, name in ((99.5, 1, "s"), (5970, 60, "min")):
+        if seconds < most:
+            return f"{max(1, round(seconds / unit))} {name}"
+    return f"{seconds / 3600:.1f} h" if seconds < 86400 else f"{seconds / 86400:.1f} days"

@@ -66,14 +66,14 @@ def evaluate(
     from ..runs.score import Scoring, compare
     from ..runs.subject import load
     from .level import deepened, parsed
-    from .show import progress, show
+    from .progress import progress
+    from .show import show
 
     level, task = level or "quick", tasks.find(model)
     require_options((*what, "factory"), task, model)
     tasks.require_level(level, task, model)
     effort, lessons = parsed(level, settings, training, pictures)
-    reference = _reference(model, against)
-    place = _place(model, what, output, dry_run, placing)
+    reference, place = _reference(model, against), _place(model, what, output, dry_run, placing)
     scoring, run = None, None
     if what["forget"]:
         request = task.asks.from_options(what)

@@ -34,7 +34,8 @@ def judge(
     from ..runs.diffusion.drawn import Drawn
     from ..runs.diffusion.judging import Judging
     from ..runs.place import Place
-    from .show import progress, show
+    from .progress import progress
+    from .show import show
 
     if given("threshold") and not by["nudity"]:
         raise click.UsageError("--threshold applies only to NudeNet: add --nudity.")

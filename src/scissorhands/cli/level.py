@@ -10,8 +10,9 @@ from ..methods.training import Training
 from ..runs import Run
 from ..runs.audit import Audit
 from .console import err
+from .describe import duration
 from .escape import plain
-from .show import progress
+from .progress import progress
 
 
 def parsed(
@@ -48,20 +49,9 @@ def _show_plan(audit: Audit, dry_run: bool) -> None:
             err.print("level quick trains nothing.")
         return
     steps = audit.plan()
-    total = _about(sum(step.seconds for step in steps))
-    err.print(f"level {audit.level}: {f'{total}, measured on a few steps here' if steps else 'all of it is there'}")
+    total = duration(sum(step.seconds for step in steps))
+    err.print(
+        f"level {audit.level}: {f'about {total}, measured on a few steps here' if steps else 'all of it is there'}"
+    )
     for step in steps:
-        err.print(f"  {_about(step.seconds):>16}  {plain(step.what)}")
-
-
-def _about(seconds: float) -> str:
-    """Say a duration as a person does.
-
-    >>> _about(0.3), _about(45), _about(600), _about(9000)
-    ('less than 1 s', 'about 45 s', 'about 10 min', 'about 2.5 h')
-    """
-    if seconds < 1:
-        return "less than 1 s"
-    if seconds < 100:
-        return f"about {seconds:.0f} s"
-    return f"about {seconds / 60:.0f} min" if seconds < 6000 else f"about {seconds / 3600:.1f} h"
+        err.print(f"  {'about ' + duration(step.seconds):>16}  {plain(step.what)}")

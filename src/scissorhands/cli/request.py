@@ -103,7 +103,8 @@ def serve(
     from ..requests.ledger import Ledger
     from ..requests.serving import serve as serve_batch
     from ..requests.serving import serving
-    from .show import progress, show
+    from .progress import progress
+    from .show import show
 
     overwrite = placing.pop("overwrite")
     how = _scrubbing(model, what, factory, method, settings, level or "quick", placing)

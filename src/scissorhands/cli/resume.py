@@ -7,7 +7,8 @@ import click
 from .. import runs
 from ..runs.resume import resume
 from .options import given
-from .show import progress, show_made
+from .progress import progress
+from .show import show_made
 
 
 def resumed(verb: str, folder: Path, factory: str | None, method: str | None, as_json: bool) -> None:
@@ -18,6 +19,7 @@ def resumed(verb: str, folder: Path, factory: str | None, method: str | None, as
     if what := given(*(name for name in click.get_current_context().params if name not in free)):
         what = "MODEL" if what == "model" else what
         raise click.UsageError(f"'{verb} --resume RUN' goes on with what was asked; {what} cannot change it.")
-    with progress() as log:
+    name, seed = begun.get("method", begun.get("model")), begun.get("seed")
+    with progress(f"{name}, seed {seed}" if begun else "") as log:
         run = resume(verb, folder, factory, method, log)
     show_made(run, as_json)

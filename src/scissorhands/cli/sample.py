@@ -36,7 +36,7 @@ def sample(
     from ..tasks.diffusion import drawing
     from ..tasks.diffusion import pipeline as pipelines
     from ..tasks.diffusion.drawing import Drawing
-    from .show import progress
+    from .progress import progress
 
     how = Drawing.make(Drawing.parsed(settings))
     if output.exists() and not output.is_dir():

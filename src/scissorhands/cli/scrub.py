@@ -46,8 +46,9 @@ def scrub(
     from .. import tasks
     from ..runs.place import Place
     from ..runs.scrub import scrub as scrub_model
+    from .progress import progress
     from .resume import resumed
-    from .show import progress, show_made
+    from .show import show_made
 
     if resume:
         resumed("scrub", resume, factory, method, as_json)
@@ -60,7 +61,7 @@ def scrub(
     method = found.method if found else method
     values = found.settings if found else tasks.method(method, task, model).parsed(settings)
     request = task.asks.from_options(what)
-    with progress() as log:
+    with progress(f"{method}, seed {place.seed}") as log:
         run = scrub_model(
             model, request, method, values, place, factory, log=log, tuning=found.cost() if found else None
         )

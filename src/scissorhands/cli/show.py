@@ -1,52 +1,26 @@
-"""What commands print: results, tables, progress, warnings."""
+"""What commands print: results, tables, warnings."""
 
 import shlex
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 from rich.console import Console
 from rich.measure import Measurement
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 from rich.table import Table as Grid
 from rich.text import Text
 
 from .. import tasks
 from ..bench.plan import Plan
-from ..data.problem import Log, ignore
 from ..methods.damage import advice
 from ..metrics import METRICS
 from ..report import table
 from ..runs import Run
 from .console import err, out, say_json
+from .describe import duration
 from .describe import shown as typed
 from .escape import one_line, plain
 from .exit_codes import exit_if_damaged
-
-
-@contextmanager
-def progress() -> Iterator[Log]:
-    """Give a log that moves a bar in a terminal, and is quiet where the output is piped."""
-    if not err.is_terminal:
-        yield ignore
-        return
-    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
-    with Progress(*columns, console=err, transient=True) as bar:
-        bars: dict[str, Any] = {}
-
-        def log(event: Mapping[str, Any]) -> None:
-            if "steps" not in event:
-                return
-            phase = event["phase"]
-            if phase not in bars or event["step"] <= bar.tasks[bars[phase]].completed:
-                for task in bars.values():
-                    bar.update(task, visible=False)
-                bars[phase] = bar.add_task(phase, total=event["steps"])
-            loss = f" {event['loss']:8.4f}" if "loss" in event else ""
-            bar.update(bars[phase], completed=event["step"], description=f"{phase}{loss}")
-
-        yield log
 
 
 def show_made(run: Run, as_json: bool) -> None:
@@ -180,17 +154,6 @@ def show_plan(planned: Plan, as_json: bool) -> None:
         out.print("How long it takes is unknown.")
     for one in planned.missing:
         out.print(f"missing: {plain(one)}")
-
-
-def duration(seconds: float) -> str:
-    """Return a time as a person says it.
-
-    >>> duration(40), duration(100), duration(7260), duration(200000)
-    ('1 min', '2 min', '2.0 h', '2.3 days')
-    """
-    if seconds < 3600:
-        return f"{max(1, round(seconds / 60))} min"
-    return f"{seconds / 3600:.1f} h" if seconds < 86400 else f"{seconds / 86400:.1f} days"
 
 
 def show_rows(rows: list[dict[str, Any]], as_json: bool) -> None:

@@ -53,8 +53,9 @@ def train(
     from ..runs.place import Place
     from ..runs.train import train as train_model
     from ..tasks.classification.request import named_data
+    from .progress import progress
     from .resume import resumed
-    from .show import progress, show_made
+    from .show import show_made
 
     if resume:
         resumed("train", resume, factory, None, as_json)
@@ -66,6 +67,6 @@ def train(
     named = named_data("digits" if data is None else data, data_set, label, key)
     training = Training.make(Training.parsed(settings))
     place = Place(output, **placing)
-    with progress() as log:
+    with progress(f"{model}, seed {place.seed}") as log:
         run = train_model(model, arguments(model_set), named, training, holdout, place, split_seed, log)
     show_made(run, as_json)

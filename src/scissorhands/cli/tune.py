@@ -64,14 +64,14 @@ def tune(
     from ..runs.place import Place
     from ..runs.tune import Study
     from ..runs.tune import tune as search
-    from .show import progress
+    from .progress import progress
 
     task = tasks.find(model)
     require_options((*what, "factory"), task, model)
     values = tasks.method(method, task, model).parsed(settings)
     request = task.asks.from_options(what)
     place, study = Place(output, seed=seed, device=device), Study(folder=output, trials=trials, storage=storage)
-    with progress() as log:
+    with progress(f"tuning of {method}, seed {seed}") as log:
         found = search(model, request, method, values, study, place, factory, log)
     if as_json:
         say_json(found.to_dict())
@@ -81,8 +81,7 @@ def tune(
 
 def _show(found: "Tuned", output: Path) -> None:
     """Show what was chosen, what it cost, and the commands that use it."""
-    from .describe import shown
-    from .show import duration
+    from .describe import duration, shown
 
     chosen = [f"{name}={shown(value)}" for name, value in found.settings.items()]
     out.print(plain(f"{found.method} {' '.join(chosen)}"))

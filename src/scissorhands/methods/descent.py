@@ -60,6 +60,8 @@ class Descent:
         self._loop.random = self._loop.random or randomness.snapshot()
         self._rate = float(self._settings["lr"])
         self._loss: float | None = None
+        self._losses: dict[str, float] = {}  # of this step, by the part that the batch is of
+        self._parts: dict[int, str] = {}  # of the batches of this step, by their identity
         self._planned = self._length = 0
         self._logged = -1
 
@@ -102,11 +104,14 @@ class Descent:
         """Yield this epoch's remaining batches, each with the part that it is of."""
         size = int(self._settings["batch_size"])
         self._length = sum(self.problem.steps(part, size) for part in parts)
-        passes = (
-            ((part, batch) for batch in self.problem.batches(part, size, self.phase, self.epoch, which))
-            for which, part in enumerate(parts)
-        )
-        return self._loop.remaining(chain.from_iterable(passes))
+
+        def batches(which: int, part: Part) -> Iterator[tuple[Part, Batch]]:
+            name = self._name(part)
+            for batch in self.problem.batches(part, size, self.phase, self.epoch, which):
+                self._parts = {id(batch): name}
+                yield part, batch
+
+        return self._loop.remaining(chain.from_iterable(batches(which, part) for which, part in enumerate(parts)))
 
     @overload
     def pairs(self, retain: Part, forget: Part) -> Iterator[tuple[Batch, Batch]]: ...
@@ -129,10 +134,20 @@ class Descent:
         forgotten = (self.problem.batches(forget, size, "forget", self.epoch, i) for i in passes)
         forget_batches = chain.from_iterable(forgotten)
         retain_batches = self.problem.batches(retain, size, "retain", self.epoch)
-        return self._loop.remaining(
-            (retain_batch, None if number % every else next(forget_batches, None))
-            for number, retain_batch in enumerate(retain_batches)
-        )
+        names = self._name(retain), self._name(forget)
+
+        def pairs() -> Iterator[tuple[Batch, Batch | None]]:
+            for number, batch in enumerate(retain_batches):
+                other = None if number % every else next(forget_batches, None)
+                self._parts = dict(zip((id(batch), id(other)), names, strict=True))
+                yield batch, other
+
+        return self._loop.remaining(pairs())
+
+    def _name(self, part: Part) -> str:
+        """Return which part of the problem has these records, in whatever labels; empty if none has."""
+        parts = {"retain": self.problem.retain, "forget": self.problem.forget}
+        return next((name for name, one in parts.items() if torch.equal(one.ids, part.ids)), "")
 
     def steps(self, items: Sequence[T]) -> Iterator[T]:
         """Walk anything else that makes an epoch."""
@@ -151,7 +166,7 @@ class Descent:
     def loss_and_gradient(
         self, batch: Batch, loss: Loss | None = None, *, frozen_norm_statistics: bool = False
     ) -> tuple[Tensor, list[Tensor]]:
-        """Compute a loss and its gradient. The first loss of a step is the one that is logged.
+        """Compute a loss and its gradient. The first loss of a step is logged, and the first on each part by its name.
 
         With `frozen_norm_statistics` the batch leaves no trace in the running statistics of normalization layers.
         """
@@ -160,6 +175,8 @@ class Descent:
             gradient = distributed.gradients(found, list(self.parameters.values()))
         if self._loss is None:
             self._loss = finite(found)
+        if (name := self._parts.get(id(batch))) and name not in self._losses and math.isfinite(value := found.item()):
+            self._losses[name] = value
         return found.detach(), gradient
 
     def step(self, gradient: list[Tensor], lr: float | None = None) -> None:
@@ -167,15 +184,15 @@ class Descent:
         self._optimizer.step(gradient, self._rate if lr is None else lr)
         if self._loss is not None and self._logged != self.global_step:
             self.note(self._loss)
-        self._loss = None
+        self._loss, self._losses = None, {}
 
     def note(self, loss: float) -> None:
         """Log the loss of this step."""
         before = self.global_step - self._loop.step_in_epoch  # epochs may differ in length
         steps = before + self._length * max(self._planned - self.epoch, 1)
-        event: dict[str, Any] = {"phase": self.phase, "epoch": self.epoch, "step": self.global_step + 1}
-        self._log(event | {"steps": steps, "loss": loss})
-        self._loss, self._logged = None, self.global_step
+        epochs = {"phase": self.phase, "epoch": self.epoch, "epochs": max(self._planned, self.epoch + 1)}
+        self._log({**epochs, "step": self.global_step + 1, "steps": steps, "loss": loss, **self._losses})
+        self._loss, self._losses, self._logged = None, {}, self.global_step
 
     @contextmanager
     def _own_rng(self) -> Iterator[None]:
