@@ -286,7 +286,9 @@ def test_training_writes_a_whole_run(trained: Path) -> None:
 
 
 def test_scrubbing_with_scissorhands_forgets_and_logs_every_step(trained: Path, tmp_path: Path) -> None:
-    answer = done(f"scrub {trained} --forget class:3 --set epochs=1 --set reading=paper -o {tmp_path}/out")
+    answer = done(
+        f"scrub {trained} --forget class:3 --set epochs=1 --set reading=paper --set batch_size=64 -o {tmp_path}/out"
+    )
     assert answer.code == 0
     assert answer.err.startswith("scissorhands, seed 0: repair epoch 1 of 1, loss on retain ")
     assert len(answer.err.splitlines()) == 1
