@@ -28,7 +28,7 @@ from scissorhands.errors import DataError, FailedError, ReadError, RunError, Set
 from scissorhands.methods import METHODS
 from scissorhands.methods.parameters import select
 from scissorhands.methods.training import Training
-from scissorhands.tasks.classification.huggingface import HuggingFaceClassifier
+from scissorhands.tasks.classification.imageclassifier import ImageClassifier
 from scissorhands.tasks.classification.networks import NETWORKS
 
 ALL = sorted((Path(__file__).parents[2] / "recipes").glob("*.toml"))
@@ -74,7 +74,7 @@ def test_the_paper_is_complete() -> None:
 
 def test_the_scope_for_faces_names_layers_of_that_architecture() -> None:
     config = ResNetConfig(embedding_size=4, hidden_sizes=[4] * 4, depths=[3, 4, 6, 3], layer_type="basic", num_labels=3)
-    model = HuggingFaceClassifier(ResNetForImageClassification(config), {})
+    model = ImageClassifier(ResNetForImageClassification(config), {})
     recipe = Recipe.read(RECIPES[0].parent / "celebamask-hq-identities-10.toml")
     scope = set(select(model, recipe.entries[-1].method.to_dict()["parameters"]))
     assert {name.split(".")[4] for name in scope if "stages" in name} == {"3"}

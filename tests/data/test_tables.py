@@ -78,14 +78,22 @@ def test_test_records_are_a_split_a_file_or_a_share(tmp_path: Path) -> None:
         assert data.test.column("age").tolist() == [1, 2, 3, 4, 5]
         assert not one_table(data.train, data.test)
     ages: list[int] = [*shared.train.column("age"), *shared.test.column("age")]
-    assert (len(shared.train), len(shared.test)) == (3, 2)
     assert sorted(ages) == [19, 31, 31, 45, 62]
     assert one_table(shared.train, shared.test)
-    assert torch.equal(shared.test.fetch(torch.arange(2))[0], again.test.fetch(torch.arange(2))[0])
+    assert torch.equal(shared.test.fetch(torch.arange(1))[0], again.test.fetch(torch.arange(1))[0])
     assert "has no test split" in refused(path)
     assert "there is no data set or folder 'none.csv'" in refused(path, test="none.csv")
     for share in ("0%", "100%", "a%", "nan%"):
         assert f"'test' is {share} of 5 records" in refused(path, test=share)
+
+
+def test_a_row_that_is_erased_moves_no_other_between_training_and_test(tmp_path: Path) -> None:
+    rows = {"age": [*range(300)], "name": [f"n{i}" for i in range(300)], "label": [i % 2 for i in range(300)]}
+    less = {name: values[:100] + values[150:] for name, values in rows.items()}
+    whole, rest = (load(csv(tmp_path / f"{len(x['age'])}.csv", x), test="30%", key="name") for x in (rows, less))
+    assert 60 < len(whole.test) < 120
+    assert set(rest.test.keys) == set(whole.test.keys) & set(less["name"])
+    assert set(rest.train.keys) == set(whole.train.keys) & set(less["name"])
 
 
 def test_a_gap_among_the_numbers_is_refused_by_name(tmp_path: Path) -> None:

@@ -26,6 +26,7 @@ from scissorhands.errors import ModelError
 from scissorhands.runs.diffusion.judging import Judging
 from scissorhands.runs.subject import load_classifier
 from scissorhands.tasks.classification import huggingface, models
+from scissorhands.tasks.classification.imageclassifier import ImageClassifier
 from scissorhands.tasks.classification.models import Blueprint
 from scissorhands.tasks.pretrained import is_inside
 
@@ -324,14 +325,14 @@ def test_preprocessing_that_cannot_be_read_is_refused(content: bytes, name: str,
 
 def test_preprocessing_inside_that_of_a_processor_goes_first(folder: Path) -> None:
     (folder / "processor_config.json").write_text(json.dumps({"image_processor": {**PREPROCESSING, "size": 32}}))
-    assert huggingface.load(str(folder)).size == (32, 32)
+    assert ImageClassifier.load(str(folder)).size == (32, 32)
     (folder / "processor_config.json").write_text('{"image_processor": 3}')
     refused(folder, "does not say how images are prepared")
 
 
 def test_a_folder_without_preprocessing_has_none(folder: Path) -> None:
     (folder / "preprocessor_config.json").unlink()
-    assert huggingface.load(str(folder)).preprocessing == {}
+    assert ImageClassifier.load(str(folder)).preprocessing == {}
 
 
 # Weights that are no numbers
@@ -356,7 +357,7 @@ def test_a_model_of_ours_with_a_value_that_is_not_finite_is_refused(name: str, t
 
 
 def test_a_pretrained_classifier_to_start_from_must_be_finite(folder: Path, tmp_path: Path) -> None:
-    model = huggingface.load(str(folder))
+    model = ImageClassifier.load(str(folder))
     bad = shutil.copytree(folder, tmp_path / "bad")
     weights = load_file(bad / "model.safetensors")
     weights["classifier.bias"][0] = math.nan

@@ -38,6 +38,12 @@ def _one_column(what: str, given: str, found: list[str], known: list[str]) -> st
     return given or found[0]
 
 
+def text_column(table: Any, given: str, but: Collection[str]) -> str:
+    kinds = {name: str(getattr(feature, "dtype", "")) for name, feature in table.features.items() if name not in but}
+    found = [name for name, kind in kinds.items() if "string" in kind]
+    return _one_column("text", given, [name for name in found if name == "text"] or found, table.column_names)
+
+
 def numeric_columns(table: Any, but: Collection[str]) -> list[str]:
     """List the columns that hold one number per record, without some."""
     kinds = {name: str(getattr(feature, "dtype", "")) for name, feature in table.features.items() if name not in but}

@@ -36,10 +36,9 @@ class Reading:
 
 @dataclass(frozen=True)
 class Kind:
-    """A kind of data: what its records are called, the settings that it alone has, and how it is read."""
+    """A kind of data: what its records are called, and how they are read from a table."""
 
     noun: str
-    settings: tuple[str, ...]
     read: Callable[[Any, Reading], Records]
 
 
@@ -96,9 +95,9 @@ def _values(table: Any, name: str) -> Any:
     return values
 
 
-IMAGES = Kind("images", ("image", "size", "augment"), images)
-NUMBERS = Kind("numbers", ("columns",), numbers)
-KINDS = (IMAGES, NUMBERS)
+IMAGES, NUMBERS = Kind("images", images), Kind("numbers", numbers)
+# The settings of a Source that are for one kind of data alone, with what its records are called.
+_OWN = {"image": "images", "size": "images", "augment": "images", "columns": "numbers", "text": "texts"}
 
 
 def kind_of(table: Any, image: str) -> Kind:
@@ -113,7 +112,6 @@ def kind_of(table: Any, image: str) -> Kind:
 
 def require_own(settings: Mapping[str, Any], defaults: Mapping[str, Any], kind: Kind, name: str) -> None:
     """Refuse settings that are for another kind of data."""
-    others = {setting: other for other in KINDS if other is not kind for setting in other.settings}
-    for setting, other in others.items():
-        if setting not in kind.settings and settings[setting] != defaults[setting]:
-            raise DataError(f"'{setting}' is for {other.noun}, and {name} is read as {kind.noun}.")
+    for setting, noun in _OWN.items():
+        if noun != kind.noun and settings[setting] != defaults[setting]:
+            raise DataError(f"'{setting}' is for {noun}, and {name} is read as {kind.noun}.")

@@ -18,12 +18,13 @@ from torch import Tensor
 
 from ..errors import DataError, did_you_mean, listed
 from ..randomness import generator
-from ..settings import Rule, Settings, count, non_negative, setting, text
+from ..settings import Rule, Settings, count, non_negative, setting
+from ..settings import text as words
 from .columns import class_names, label_column
 from .folders import splits
 from .images import LARGEST, augmentation
 from .listing import Splits
-from .readers import Reading, kind_of, require_own
+from .readers import Kind, Reading, kind_of, require_own
 from .records import Augment, Records, Stored
 from .streamed import shown
 from .tables import divided, is_table, one_table
@@ -63,27 +64,31 @@ class Data:
 class Source(Settings):
     """Which data, and how to read it."""
 
-    name: str = setting("digits", text, "a short name, a folder, a table, or owner/name[@revision] on the hub")
-    image: str = setting("", text, "the column that holds the images; found if there is one")
-    columns: str = setting("", text, "the columns of numbers to learn from, as in age,income; by default all")
-    label: str = setting("", text, "the column that holds the labels; found if there is one")
-    key: str = setting("", text, "the column that says what a record is called; by default its path, or its number")
-    test: str = setting("", text, "the split or file of test records, found if called test; or a share, as 20%")
+    name: str = setting("digits", words, "a short name, a folder, a table, or owner/name[@revision] on the hub")
+    image: str = setting("", words, "the column that holds the images; found if there is one")
+    columns: str = setting("", words, "the columns of numbers to learn from, as in age,income; by default all")
+    text: str = setting("", words, "the column that holds the texts; found if there is one")
+    label: str = setting("", words, "the column that holds the labels; found if there is one")
+    key: str = setting("", words, "the column that says what a record is called; by default its path, or its number")
+    test: str = setting("", words, "the split or file of test records, found if called test; or a share, as 20%")
     size: int = setting(0, _side, "resize images to this height and width; 0 leaves them")
     limit: int = setting(0, count, "take the first so many of the training records; 0 takes all")
-    augment: str = setting("", text, "crop, flip, 'crop,flip' or none; by default what is usual for the data set")
+    augment: str = setting("", words, "crop, flip, 'crop,flip' or none; by default what is usual for the data set")
     memory: float = setting(2.0, non_negative, "the most GiB of images to hold in memory; a larger set is streamed")
 
     def here(self) -> bool:
         """Return whether the data can be read without a download."""
         return self.name == "digits" or _place(self.name) is not None
 
-    def load(self, cache: bool = True) -> Data:
-        """Read the data, or the cache of it; without `cache`, which is then not written either, images are streamed."""
+    def load(self, cache: bool = True, kind: Kind | None = None) -> Data:
+        """Read the data, as a kind that a model takes, or else images if there are some, or else numbers.
+
+        Without `cache`, which is then neither read nor written, images are streamed.
+        """
         known = KNOWN.get(self.name, Known())
         augment = augmentation(self.augment or known.augment)
         if self.name == "digits":
-            for setting_name in ("image", "columns", "label", "key", "test", "size"):
+            for setting_name in ("image", "columns", "text", "label", "key", "test", "size"):
                 if getattr(self, setting_name):
                     raise DataError(f"'{setting_name}' cannot be set for digits, which comes inside scikit-learn.")
             return Data(*_digits(self.limit), augment)
@@ -91,7 +96,7 @@ class Source(Settings):
         train, test, drawn = self._tables(self._splits(place, known))
         if not len(train) or not len(test):
             raise DataError("the data set has no records.")
-        kind, settings = kind_of(train, self.image), self.to_dict()
+        kind, settings = kind or kind_of(train, self.image), self.to_dict()
         require_own(settings, Source().to_dict(), kind, self.name)
         label = label_column(train, self.label or (known.label if known.label in train.column_names else ""))
         root = str(place.resolve()) if place else ""
@@ -99,7 +104,8 @@ class Source(Settings):
         data = Data(kind.read(train, reading), kind.read(test, reading), augment)
         if drawn:
             data.train.drawn_from = data.test.drawn_from = drawn
-        shapes = [tuple(records.fetch(torch.arange(1))[0].shape[1:]) for records in (data.train, data.test)]
+        first = (records.fetch(torch.arange(1))[0] for records in (data.train, data.test))
+        shapes = [tuple(inputs.shape[1:]) if isinstance(inputs, Tensor) else () for inputs in first]
         if shapes[0] != shapes[1]:
             raise DataError(
                 f"training images are {shown(shapes[0])} and test images {shown(shapes[1])}: make them alike."

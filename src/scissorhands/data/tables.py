@@ -8,11 +8,10 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-import torch
+import numpy as np
 
 from .. import files
 from ..errors import DataError, ReadError, listed
-from ..randomness import generator
 from .listing import SPLITS, Splits, dataset, has_ending, in_memory, in_order, reason
 from .parquet import read_parquet
 
@@ -49,19 +48,40 @@ def one_table(path: str, memory: float, key: str = "") -> Any:
 
 
 def divided(table: Any, share: str) -> tuple[Any, Any]:
-    """Draw a share of the rows, such as 20%, and return the other rows and those drawn, each in their order."""
+    """Take a share of the rows, such as 20%, and return the other rows and these, each in their order.
+
+    Which they are depends on the content of each alone, so a row that is erased moves no other.
+    """
     try:
-        count = round(float(share[:-1]) / 100 * len(table))
-    except (ValueError, OverflowError):
-        count = 0
-    if not 0 < count < len(table):
-        raise DataError(
-            f"'test' is {share} of {len(table)} records, which does not leave some to train and to test on."
-        )
-    drawn = torch.randperm(len(table), generator=generator(0, "test"))[:count]
-    mask = torch.zeros(len(table), dtype=torch.bool).index_fill(0, drawn, True)
-    train, test = (table.select(some.nonzero()[:, 0].tolist()) for some in (~mask, mask))
-    return in_memory(train), in_memory(test)
+        most = float(share[:-1]) / 100
+    except ValueError:
+        most = 0.0
+    taken = _scattered(table) < most
+    if not taken.any() or taken.all():
+        raise DataError(f"'test' is {share} of {len(table)} records, which does not leave some for both.")
+    rest, test = (in_memory(table.select(np.flatnonzero(some))) for some in (~taken, taken))
+    return rest, test
+
+
+def _scattered(table: Any) -> Any:
+    """Return a number from 0 to 1 for each row, by a hash of it."""
+    import pandas as pd
+
+    columns = {name: _hashable(table.data.column(name)) for name in table.column_names}
+    return pd.util.hash_pandas_object(pd.DataFrame(columns), index=False).to_numpy() / 2.0**64
+
+
+def _hashable(column: Any) -> Any:
+    """Return a column as numbers, or as texts; of images, their bytes or the ends of their paths."""
+    import pyarrow as pa
+
+    if pa.types.is_integer(column.type) or pa.types.is_floating(column.type) or pa.types.is_boolean(column.type):
+        return column.to_numpy().astype(np.float64)  # a gap that is filled must not make other numbers of a column
+    return [str(Path(x["path"]).parts[-2:] if _is_file(x) else x) for x in column.to_pylist()]
+
+
+def _is_file(value: Any) -> bool:
+    return isinstance(value, dict) and not value.get("bytes") and isinstance(value.get("path"), str)
 
 
 def read_plain(path: str, what: str, key: str = "") -> Any:

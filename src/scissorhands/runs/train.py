@@ -22,7 +22,7 @@ from ..methods.training import Training
 from ..randomness import seeded
 from ..tasks import Read, each_time
 from ..tasks.classification import models
-from ..tasks.classification.task import model_record, require_finite
+from ..tasks.classification.task import model_record, read_as, require_finite
 from . import Result, Run
 from .place import Place, about, run_inputs
 from .work import run_with_checkpoints
@@ -42,7 +42,7 @@ def train(
     """Train a model, on all but the records that are held out as unseen."""
     device = place.torch_device()
     with runs.writing(place.folder, place.overwrite, place.resume) as work:
-        data = read(source, source.load)
+        data = read_as(models.kind_of(model), source, read)
         inputs = {
             "model": model,
             "arguments": dict(arguments),

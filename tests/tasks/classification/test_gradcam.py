@@ -13,7 +13,7 @@ from scissorhands.data.records import Part, Stored
 from scissorhands.errors import DataError, ModelError
 from scissorhands.tasks.classification import gradcam
 from scissorhands.tasks.classification.gradcam import looked_at, pictures, sheet
-from scissorhands.tasks.classification.huggingface import HuggingFaceClassifier
+from scissorhands.tasks.classification.imageclassifier import ImageClassifier
 from scissorhands.tasks.classification.networks import Block, SmallNet, resnet18, small
 
 GAP = 6
@@ -238,7 +238,7 @@ def test_a_vision_transformer_is_refused() -> None:
 
     sizes = {"hidden_size": 8, "num_hidden_layers": 1, "num_attention_heads": 2, "intermediate_size": 8}
     config = ViTConfig(image_size=8, patch_size=2, num_channels=1, num_labels=3, **sizes)
-    model = HuggingFaceClassifier(ViTForImageClassification(config), {})
+    model = ImageClassifier(ViTForImageClassification(config), {})
     with pytest.raises(ModelError, match="only cut the image into patches"):
         looked_at(model, torch.rand(2, 1, 8, 8), torch.tensor([0, 1]))
 

@@ -30,8 +30,8 @@ from scissorhands.methods.reinit import reset
 from scissorhands.runs.place import Place
 from scissorhands.runs.scrub import scrub
 from scissorhands.runs.subject import load_classifier
-from scissorhands.tasks.classification import huggingface, models
-from scissorhands.tasks.classification.huggingface import HuggingFaceClassifier
+from scissorhands.tasks.classification import models
+from scissorhands.tasks.classification.imageclassifier import ImageClassifier
 from scissorhands.tasks.classification.models import Blueprint
 from scissorhands.tasks.classification.networks import IMAGE_NETWORKS, Normalize
 from scissorhands.tasks.classification.request import Request
@@ -474,7 +474,7 @@ def test_a_hugging_face_classifier_is_scrubbed_saved_and_loaded_by_transformers(
 
 
 def test_a_hugging_face_classifier_is_drawn_anew_to_be_retrained(tmp_path: Path) -> None:
-    classifier = HuggingFaceClassifier(vit(), PREPROCESSING)
+    classifier = ImageClassifier(vit(), PREPROCESSING)
     before = {name: p.clone() for name, p in classifier.named_parameters()}
     classifier.reset_parameters()
     changed = {name for name, p in classifier.named_parameters() if not torch.equal(p, before[name])}
@@ -504,7 +504,7 @@ def require_same(model: Any, preprocessing: dict[str, Any], given: Tensor, wante
     """Whether the classifier makes of the images what the bare model is to be given."""
     with torch.no_grad():
         expected = model(pixel_values=wanted).logits
-    torch.testing.assert_close(scores(HuggingFaceClassifier(model, preprocessing), given), expected)
+    torch.testing.assert_close(scores(ImageClassifier(model, preprocessing), given), expected)
 
 
 @pytest.mark.parametrize("size", [{"height": 16, "width": 16}, [16, 16], 16], ids=["sides", "list", "number"])
@@ -548,7 +548,7 @@ def test_a_hugging_face_classifier_resizes_in_the_way_of_its_folder(resample: in
 @pytest.mark.parametrize("resample", [0, 1, 4, 5])
 def test_a_way_to_resize_that_is_not_known_is_refused(resample: int) -> None:
     with pytest.raises(ModelError, match=f"preprocessing asks for resample = {resample}; known are "):
-        HuggingFaceClassifier(gray_vit(), {"size": 16, "resample": resample})
+        ImageClassifier(gray_vit(), {"size": 16, "resample": resample})
 
 
 @pytest.mark.parametrize(
@@ -638,7 +638,7 @@ def test_a_hugging_face_folder_of_another_kind_is_refused_in_one_line(kind: str,
 
 
 def test_retraining_can_start_from_a_pretrained_classifier(pretrained: Path) -> None:
-    model = huggingface.load(str(pretrained))
+    model = ImageClassifier.load(str(pretrained))
     original = {name: p.detach().clone() for name, p in model.named_parameters()}
     problem = split(records(), Forget("random:1"), test=records(), unseen=0.0).problem()
     still: dict[str, Any] = {"epochs": 1, "lr": 1e-30, "momentum": 0.0, "weight_decay": 0.0}

@@ -18,7 +18,7 @@ from ...distributed import on_rank_0
 from ...errors import DataError, ModelError, SettingError, listed
 from ...evaluation.evaluate import Scores
 from ...settings import Settings, setting, share, switch, text
-from ...tasks.classification.huggingface import HuggingFaceClassifier
+from ...tasks.classification.imageclassifier import ImageClassifier
 from ...tasks.diffusion import measures, nudity
 from ...tasks.diffusion.measures import Clip, Features
 from ...tasks.diffusion.nudity import Detector
@@ -212,7 +212,7 @@ def _classifier(source: str, device: torch.device) -> tuple[nn.Module, Sequence[
     """Load the classifier; return it with the names of its classes and its own name."""
     subject = load_classifier(source, None, device)
     model = subject.model.to(device)
-    if isinstance(model, HuggingFaceClassifier):
+    if isinstance(model, ImageClassifier):
         named = model.model.config.id2label
         own = source if Path(source).exists() else subject.blueprint.name
         return model, [str(named[number]) for number in range(len(named))], own

@@ -1,1 +1,1 @@
-"""Image classifiers: our networks, Hugging Face folders, your own factories."""
+"""Classifiers of images, texts and rows of numbers: our networks, Hugging Face folders, your own factories."""

@@ -9,6 +9,7 @@ from torch import Tensor, nn
 
 from ...data.problem import on_device
 from ...data.records import Part
+from ...distributed import Inputs
 from ...errors import DataError, ModelError
 from ...methods.modes import evaluating
 from .networks import unit
@@ -93,8 +94,10 @@ def overlaid(inputs: Tensor, maps: Tensor) -> list[Image.Image]:
     return _enlarged(0.3 * _colors(inputs).mean(dim=1, keepdim=True) + 0.7 * _colored(maps.cpu().float()))
 
 
-def _colors(inputs: Tensor) -> Tensor:
+def _colors(inputs: Inputs) -> Tensor:
     """Return images from 0 to 1 with three channels; raise if the inputs are no images."""
+    if not isinstance(inputs, Tensor):
+        raise DataError("a picture needs images, and these inputs are texts or other values by name.")
     if inputs.dim() != 4 or inputs.shape[1] not in (1, 3):
         shape = "×".join(map(str, inputs.shape[1:]))
         raise DataError(f"a picture needs images with 1 or 3 channels, and these inputs are of shape {shape}.")
@@ -127,6 +130,7 @@ def pictures(before: nn.Module, after: nn.Module, parts: Mapping[str, Part]) -> 
 
 def _picture(before: nn.Module, after: nn.Module, part: Part) -> Image.Image:
     inputs, labels = examples(part, _EXAMPLES)
+    _colors(inputs)
     return sheet(inputs, looked_at(before, inputs, labels), looked_at(after, inputs, labels))
 
 

@@ -12,6 +12,7 @@ import torch
 from safetensors import SafetensorError
 from torch import Tensor, nn
 
+from ...data.readers import Kind
 from ...data.records import Records
 from ...distributed import Inputs, full, load_weights, meta_device, on_rank_0, save_weights, shard
 from ...errors import ModelError, did_you_mean, given, listed
@@ -21,7 +22,10 @@ from . import checkpoint as checkpoints
 from . import huggingface
 from .checkpoint import Checkpoint
 from .classes import require_agreement
+from .huggingface import HuggingFaceModel
+from .imageclassifier import ImageClassifier
 from .networks import IMAGE_NETWORKS, NETWORKS, TABLE_NETWORKS, Normalize
+from .textclassifier import TextClassifier
 
 WEIGHTS = "model.safetensors"
 _CPU = torch.device("cpu")
@@ -81,7 +85,7 @@ def create(name: str, records: Records, arguments: Mapping[str, Any]) -> tuple[n
         if "/" not in name and not Path(name).is_dir():
             raise ModelError(f"there is no model '{name}'. {did_you_mean(name, NETWORKS)} Or give a Hugging Face name.")
         folder, source = huggingface.located(name)
-        classifier = huggingface.load(str(folder), classes)
+        classifier = _wrapper(folder).load(str(folder), classes)
         _name_classes(classifier, records.classes)
         return classifier, Blueprint(source, classes=records.classes)
     inputs, _ = records.fetch(torch.arange(min(len(records), 5000)))
@@ -122,7 +126,7 @@ def load(folder: str | Path, factory: str | None = None, device: torch.device = 
         return _from_file(folder, _of_code(folder, factory), device)
     if huggingface.on_hub(str(folder)):
         there, source = huggingface.located(str(folder))
-        classifier = huggingface.opened(there, device)
+        classifier = _wrapper(there).opened(there, device)
         return classifier, Blueprint(source, classes=_class_names(classifier, there))
     config = _config(folder)
     files_of(folder)
@@ -130,7 +134,7 @@ def load(folder: str | Path, factory: str | None = None, device: torch.device = 
         return _from_file(folder / _file_name(folder, config), _blueprint(folder, config, factory), device)
     _refuse_pickles(folder)
     if "model_type" in config:
-        classifier = huggingface.opened(folder, device)
+        classifier = _wrapper(folder).opened(folder, device)
         return classifier, Blueprint(str(folder), classes=_class_names(classifier, folder))
     blueprint = _blueprint(folder, config, factory)
     with meta_device():
@@ -152,8 +156,8 @@ def load(folder: str | Path, factory: str | None = None, device: torch.device = 
 def save(model: nn.Module, blueprint: Blueprint, folder: Path) -> None:
     """Write the model in the format it came in."""
     on_rank_0(lambda: folder.mkdir(parents=True))
-    if isinstance(model, huggingface.HuggingFaceClassifier):
-        huggingface.save(model, folder)
+    if isinstance(model, HuggingFaceModel):
+        model.save(folder)
         return
     config = {"model": blueprint.name, "arguments": dict(blueprint.arguments), "classes": list(blueprint.classes)}
     if blueprint.checkpoint:
@@ -221,7 +225,22 @@ def _blueprint(folder: Path, config: dict[str, Any], factory: str | None) -> Blu
     return Blueprint(name, arguments, tuple(classes))
 
 
-def _class_names(classifier: huggingface.HuggingFaceClassifier, folder: Path) -> tuple[str, ...]:
+def kind_of(model: str) -> Kind | None:
+    """Return the kind of data that a model takes, by its name, where that says so; else the data itself does."""
+    if ":" in model or model in NETWORKS or ("/" not in model and not Path(model).is_dir()):
+        return None
+    folder, _ = huggingface.located(model)
+    return _wrapper(folder).kind_of(folder)
+
+
+def _wrapper(folder: Path) -> type[HuggingFaceModel]:
+    """Return the class for the Hugging Face model in a folder."""
+    built = _config(folder).get("architectures")
+    texts = isinstance(built, list) and any(str(name).endswith("ForSequenceClassification") for name in built)
+    return TextClassifier if texts else ImageClassifier
+
+
+def _class_names(classifier: HuggingFaceModel, folder: Path) -> tuple[str, ...]:
     """Return the names of a Hugging Face classifier's outputs, in their order."""
     stored = _config(folder)
     require_agreement(stored.get("id2label"), stored.get("label2id"), folder / "config.json")
@@ -229,7 +248,7 @@ def _class_names(classifier: huggingface.HuggingFaceClassifier, folder: Path) ->
     return tuple(str(known.get(number, f"LABEL_{number}")) for number in range(len(known)))
 
 
-def _name_classes(classifier: huggingface.HuggingFaceClassifier, classes: Sequence[str]) -> None:
+def _name_classes(classifier: HuggingFaceModel, classes: Sequence[str]) -> None:
     """Write the names of the data's classes into the configuration of a classifier that is trained on them."""
     config = classifier.model.config
     config.id2label = dict(enumerate(classes))

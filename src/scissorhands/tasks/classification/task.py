@@ -11,6 +11,7 @@ from torch import nn
 
 from ...data.inventory import inventories
 from ...data.problem import Log, ignore
+from ...data.readers import Kind
 from ...data.records import Augment, Part
 from ...data.sources import Data, Source
 from ...data.split import Split, held_out, split
@@ -25,7 +26,7 @@ from ...metrics import Observations, accuracy
 from ..task import DividedTask, Division, Read, RelativePath, SourceRun, each_time
 from . import gradcam, models
 from .division import divided_as_in, matched, numbered_as_in
-from .huggingface import HuggingFaceClassifier
+from .huggingface import HuggingFaceModel
 from .models import Blueprint
 from .request import Request
 
@@ -130,24 +131,28 @@ class Classification(DividedTask[Request]):
 
     @property
     def pretrained(self) -> bool:
-        return isinstance(self.model, HuggingFaceClassifier)
+        return isinstance(self.model, HuggingFaceModel)
 
     def divided(self, run: SourceRun) -> tuple[Split, Augment | None]:
         """Load the data of a run, and divide it as the run did."""
         labels = str(run.record["split"].get("labels", ""))
         source = Source.make(run.record["data"])
-        data = matched(self.read(source, source.load), self.blueprint, labels)
+        data = matched(self._read(source), self.blueprint, labels)
         require_fit(self.model, data.train)
         return divided_as_in(run, numbered_as_in(run, data, source.name)), data.augment
 
     def pictures(self, before: "Classification", parts: Mapping[str, Part]) -> Mapping[str, Image]:
         return gradcam.pictures(before.model, self.model, parts)
 
+    def _read(self, source: Source) -> Data:
+        """Read the data, as the kind that the model takes, where it says so."""
+        return read_as(self.model.kind if isinstance(self.model, HuggingFaceModel) else None, source, self.read)
+
     def _data(self, source: Source, request: Request) -> tuple[Data, str]:
         """Return the data with the model's numbers of its classes, and how they were matched."""
         known = str(self.run.record["split"].get("labels", "")) if self.run else ""
         labels = request.labels or known
-        data = matched(self.read(source, source.load), self.blueprint, labels, request.forget)
+        data = matched(self._read(source), self.blueprint, labels, request.forget)
         require_fit(self.model, data.train)
         numbered = numbered_as_in(self.run, data, source.name, request.forget.missing) if self.run else data
         return numbered, labels
@@ -182,6 +187,11 @@ class Classification(DividedTask[Request]):
 def defaults(method: type[Method], training: Mapping[str, Any]) -> dict[str, Any]:
     """Return settings that follow from how the original was trained: its optimizer, and all of them for retraining."""
     return dict(training) if method is Retrain else choose_optimizer(method, training.get("optimizer", "sgd"))
+
+
+def read_as(kind: Kind | None, source: Source, read: Read = each_time) -> Data:
+    """Read data, as a kind that a model takes; if there is none, as what the data holds."""
+    return read((source, kind), lambda: source.load(kind=kind))
 
 
 def model_record(source: str, origin: str, blueprint: Blueprint) -> dict[str, Any]:
