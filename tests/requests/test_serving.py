@@ -7,7 +7,9 @@ import signal
 from collections.abc import Sequence
 from pathlib import Path
 
+import numpy as np
 import pytest
+from PIL import Image
 
 from helpers.commands import Answer, cli, done
 from helpers.nursery import Fault, Nursery
@@ -93,8 +95,54 @@ def test_three_hundred_requests_are_served_by_one_scrub_and_the_next_goes_on_fro
     second = runs.read(ledger.folder / "runs/002")
     assert (second.ids("forget"), second.ids("before")) == (known[300:303], known[:300])
     require_consistent(folder)
+    first, moved = (entry["drift"] for entry in ledger.entries() if entry["event"] == "served")
+    assert (first["scrubs"], moved["scrubs"], moved["began"]) == (1, 2, first["began"])
+    assert moved["forgotten"] == pytest.approx(100 * 303 / len(known))
+    assert 0 < first["weights"] < moved["weights"] < 10
+    assert moved["accuracy"] == pytest.approx(
+        max(value - second.result.scores.values[name] for name, value in first["began"].items())
+    )
+    assert "2 scrubs, 2" in cli(f"request list --ledger {ledger.folder}").out
     assert cli(f"request close later 1 --ledger {ledger.folder}").code == 0
     assert states(folder)["later"] == ("closed", "runs/002")
+    require_consistent(folder)
+
+
+def test_a_new_training_leaves_out_what_was_forgotten_and_what_is_to_be(folder: Path) -> None:
+    images = folder / "images"
+    draw = np.random.default_rng(0)
+    for number in range(80):
+        path = images / ("train" if number < 60 else "test") / "ab"[number % 2] / f"{number}.png"
+        path.parent.mkdir(parents=True, exist_ok=True)
+        Image.fromarray(draw.integers(0, 99, (8, 8), dtype=np.uint8) + 99 * np.uint8(number % 2)).save(path)
+    train = f"train --data {images} --model small --model-set width=4 --set epochs=8 --set batch_size=16"
+    done(train, "-o", folder / "first")
+    ledger = Ledger(folder / "ledger")
+    serve = f"request serve {{}} --ledger {ledger.folder} --missing skip --untrained --method finetune --set lr=0.0001"
+    (folder / "keys.txt").write_text("\n".join(f"{number}.png" for number in range(8)))
+    add = f"request add --ledger {ledger.folder} --keys {folder}/keys.txt"
+    assert cli(add).code == 0
+    assert cli(serve.format(folder / "first")).code == 0
+    (folder / "keys.txt").write_text("train/a/20.png\n")
+    assert cli(add).code == 0
+    listed = folder / "exclude.txt"
+    assert cli(f"request exclude --ledger {ledger.folder} -o {listed}").code == 0
+    forgotten = runs.read(ledger.folder / "runs/001").keys("forget")
+    assert listed.read_text().splitlines() == [*forgotten, "train/a/20.png"]
+    assert cli(f"request exclude --ledger {ledger.folder} -o {listed}").code == 2
+
+    done(f"{train} --seed 1", "-o", folder / "again")
+    refused = cli(serve.format(folder / "again"))
+    assert refused.code == 2
+    assert f"was trained with {len(forgotten)} records that were forgotten before" in refused.err
+    for key in listed.read_text().splitlines():
+        (images / key).unlink()
+    assert cli(f"request close 2 --ledger {ledger.folder} --note 'trained again without it'").code == 0
+    done(train, "-o", folder / "second")
+    (folder / "keys.txt").write_text("train/a/22.png\ntrain/b/23.png\n")
+    assert cli(add).code == 0
+    assert cli(serve.format(folder / "second")).code == 0
+    assert ledger.entries()[-1]["drift"]["scrubs"] == 1
     require_consistent(folder)
 
 

@@ -24,17 +24,23 @@ BROKEN = {
     "largest_unseen_loss = 0.5": "the loss of accuracy on records that were never trained on is 1.000",
     "in_time = true": "served after it was due: 7",
     "signed = true": "the pack is not signed",
+    "largest_drift_forgotten = 5": "the share forgotten since the model was trained whole is 6.000",
+    "largest_drift_weights = 1.5": "the change of weights since the model was trained whole is not known",
+    "largest_drift_accuracy = 0": "the accuracy lost since the model was trained whole is 1.000",
     "undamaged = true": "the model is damaged: it is worse",
 }
 KEPT = ['verdicts = ["cannot tell"]', "largest_auc = 0.61", "largest_retain_loss = 6", "largest_unseen_loss = 1.0"]
+KEPT += ["largest_drift_forgotten = 6", "largest_drift_weights = 3", "largest_drift_accuracy = 1"]
 KEPT += ["in_time = false", "signed = false", "undamaged = false"]
 
 
 def test_each_line_can_be_broken_and_kept_and_is_told_with_its_number() -> None:
     assert {line.split()[0] for line in BROKEN} == {line.split()[0] for line in KEPT} == {*RULES}
-    known = facts({**RECORD, "damage": "it is worse"}, SCORES, REQUESTS, signed=False)
+    moved = {"forgotten": 6.0, "weights": None, "accuracy": 1.0}
+    known = facts({**RECORD, "damage": "it is worse"}, SCORES, REQUESTS, signed=False, drift=moved)
     for line, reason in BROKEN.items():
         assert breaches(f"# ours\n\n  {line}", "p.toml", known) == [f"p.toml, line 3: {line}, but {reason}"]
+    known["drift_weights"] = 3.0
     for line in KEPT:
         require_policy(line, "p.toml")
         assert not breaches(line, "p.toml", known)

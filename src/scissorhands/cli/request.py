@@ -56,19 +56,23 @@ def add(ledger: Path, keys: Path, name: str, received: str, due: str, note: str)
 @ledger_option
 @json_option
 def show(ledger: Path, as_json: bool) -> None:
-    """List the requests, and which are late."""
+    """List the requests, which are late, and how far the model has moved."""
     from ..requests.ledger import Ledger
+    from ..requests.retraining import in_words
     from .show import show_rows
 
     found = Ledger(ledger)
     found.require()
     rows = [one.row() for one in found.requests().values()]
+    moved = next((entry["drift"] for entry in reversed(found.entries()) if entry["event"] == "served"), None)
     if as_json:
-        say_json({"requests": rows})
+        say_json({"requests": rows, "drift": moved})
         return
     show_rows(rows, as_json)
     late = sum(row["state"] == "late" for row in rows)
     out.print(f"{len(rows)} requests, {sum(row['state'] in ('open', 'late') for row in rows)} open, {late} late")
+    if moved:
+        out.print(f"since the model was trained whole: {plain(in_words(moved))}")
 
 
 @request.command()
@@ -158,6 +162,25 @@ def _scrubbing(
         evaluate,
         factory,
     )
+
+
+@request.command()
+@ledger_option
+@click.option("-o", "--output", type=PATH, required=True, help="The list to write, for its owner alone.")
+@click.option("--overwrite", is_flag=True, help="Replace the list if it exists.")
+def exclude(ledger: Path, output: Path, overwrite: bool) -> None:
+    """List the keys of all records that the next training must leave out."""
+    from ..errors import RunError
+    from ..files import write_text
+    from ..requests.ledger import Ledger
+    from ..requests.retraining import exclusions
+
+    if output.exists() and not overwrite:
+        raise RunError(f"{output} exists already. Choose another place, or replace it with --overwrite.")
+    (found := Ledger(ledger)).require()
+    keys = exclusions(found)
+    write_text(output, "".join(f"{key}\n" for key in keys), private=True)
+    err.print(f"wrote {plain(output)}, which names {len(keys)} records")
 
 
 @request.command()

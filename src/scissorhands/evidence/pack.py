@@ -29,17 +29,20 @@ def pack(
     key: Path | None = None,
     requests: Sequence[Mapping[str, Any]] = (),
     ledger: Mapping[str, Any] | None = None,
+    drift: Mapping[str, Any] | None = None,
     packed: str = "",
 ) -> list[str]:
     """Write the evidence of a run, and return the lines of the policy that it breaks.
 
-    `requests` are the lines of a ledger that the run served, `ledger` how long that was and the hash of its end.
+    `requests` are the lines of a ledger that the run served, `ledger` how long that was and the hash of its end,
+    `drift` how far the model has moved since it was trained as a whole.
     """
     run, secret = _scrubbed(folder), read_key(key) if key else None
     rules = read_policy(policy) if policy else ""
-    known = facts(run.record, run.result.to_dict(), requests, secret is not None)
+    known = facts(run.record, run.result.to_dict(), requests, secret is not None, drift)
     broken = breaches(rules, POLICY, known)
     statement = _statement(run, requests, ledger, packed or now())
+    statement["drift"] = drift
     statement["policy"] = {"broken": broken} if policy else None
     shown = page.page(table.tabulate([run]), [run], f"Evidence of {run.folder.name}")
     members = {

@@ -8,7 +8,8 @@ from ..runs import Run
 from ..verify.policy import breaches, facts, require_policy
 
 _MOST = 1 << 20  # bytes of a policy
-_OF_PACKS = ("signed", "in_time")  # what a run alone cannot keep or break
+_DRIFT = ("largest_drift_forgotten", "largest_drift_weights", "largest_drift_accuracy")
+_OF_PACKS = ("signed", "in_time", *_DRIFT)  # what a run alone cannot keep or break
 
 
 def read_policy(path: Path) -> str:

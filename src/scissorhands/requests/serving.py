@@ -24,6 +24,7 @@ from ..runs.scrub import scrub
 from ..runs.seals import model_files
 from ..verify.chain import Entry
 from .ledger import OPEN, Ledger, Request
+from .retraining import drift, forgotten
 
 # Beside the ledger: what is being served, with all its keys, until the ledger says that it was.
 _SERVING, _ABOUT, _ALL_KEYS = "serving", "about.json", "keys.txt"
@@ -36,7 +37,8 @@ class Batch:
     requests: tuple[Request, ...]
     folder: Path
     source: str
-    base: str
+    origin: str  # the model as it was trained; empty if it is not at hand
+    base: str  # a hash of that
     begun: bool
 
     @property
@@ -101,7 +103,9 @@ def serve(
     run = how.carry_out(batch, log)
     if run.damage:
         return run, []
-    return run, on_rank_0(lambda: _enter(ledger, batch, run, policy, key))
+    served = [entry for entry in ledger.entries() if entry["event"] == "served" and entry["base"] == batch.base]
+    moved = drift(run, batch.origin, how.factory, served)
+    return run, on_rank_0(lambda: _enter(ledger, batch, run, moved, policy, key))
 
 
 def _batch(ledger: Ledger, model: str, overwrite: bool) -> Batch | None:
@@ -110,14 +114,14 @@ def _batch(ledger: Ledger, model: str, overwrite: bool) -> Batch | None:
     served = [entry for entry in entries if entry["event"] == "served"]
     folder = ledger.folder.absolute() / "runs" / f"{len(served) + 1:03}"
     waiting = {name: one for name, one in ledger.requests().items() if one.state == OPEN}
-    source, base = _source(ledger, model, served[-1] if served else {})
+    source, origin, base = _source(ledger, model, served[-1] if served else {})
     about = read_json(room / _ABOUT, dict) if (room / _ABOUT).exists() else {}
     runs.finish(folder)
     good = runs.resumable(folder) or (runs.is_run(folder) and not runs.read(folder).damage)
     if good and about.get("run") == folder.name and not overwrite:
         chosen = tuple(waiting[name] for name in about["requests"] if name in waiting)
         if chosen:
-            return Batch(chosen, folder, source, about["base"], begun=True)
+            return Batch(chosen, folder, source, origin, base, begun=True)
     shutil.rmtree(room, ignore_errors=True)
     if not waiting:
         return None
@@ -126,11 +130,11 @@ def _batch(ledger: Ledger, model: str, overwrite: bool) -> Batch | None:
     private_folder(folder.parent)
     write_text(room / _ALL_KEYS, "".join(f"{key}\n" for key in keys), private=True)
     write_text(room / _ABOUT, json.dumps({"run": folder.name, "requests": [*waiting], "base": base}), private=True)
-    return Batch(tuple(waiting.values()), folder, source, base, begun=False)
+    return Batch(tuple(waiting.values()), folder, source, origin, base, begun=False)
 
 
-def _source(ledger: Ledger, model: str, last: Entry) -> tuple[str, str]:
-    """Return the model to scrub, and a hash of the one that it began as.
+def _source(ledger: Ledger, model: str, last: Entry) -> tuple[str, str, str]:
+    """Return the model to scrub, the one that it began as, and a hash of that.
 
     A model that was scrubbed for the ledger before is gone on from, so that what it forgot stays forgotten.
     """
@@ -143,18 +147,35 @@ def _source(ledger: Ledger, model: str, last: Entry) -> tuple[str, str]:
     if last and (own or base == last["base"]):
         if not runs.is_run(there):
             raise RunError(f"{there} served requests before and is missing: restore it, or train the model again.")
-        return str(there), str(last["base"])
-    return model, base
+        return str(there), "" if own else model, str(last["base"])
+    if last:
+        _require_excluded(ledger, Path(model))
+    return model, model, base
 
 
-def _enter(ledger: Ledger, batch: Batch, run: Run, policy: Path | None, key: Path | None) -> list[str]:
+def _require_excluded(ledger: Ledger, model: Path) -> None:
+    """Refuse a new model that was trained on what was forgotten, where its run has an inventory of its data."""
+    known = runs.read(model).inventory() if runs.is_run(model) else {}
+    there = (
+        {key for key, one in zip(known["train"].keys, known["train"].hashes, strict=False) if one} if known else set()
+    )
+    if again := there & {*forgotten(ledger)}:
+        raise RunError(
+            f"{model} was trained with {len(again)} records that were forgotten before. Train it without those that "
+            "'scissorhands request exclude' lists."
+        )
+
+
+def _enter(
+    ledger: Ledger, batch: Batch, run: Run, moved: Mapping[str, Any], policy: Path | None, key: Path | None
+) -> list[str]:
     """Write the pack, and enter into the ledger that the requests were served."""
     names = ("request", "received", "due", "added", "keys")
     asked = [{name: one.entry[name] for name in names} | {"entry": one.entry["hash"]} for one in batch.requests]
     entries = ledger.entries()
     until = {"entries": len(entries), "head": entries[-1]["hash"]}
     private_folder(batch.pack.parent)
-    broken = pack(run.folder, batch.pack, policy=policy, key=key, requests=asked, ledger=until)
+    broken = pack(run.folder, batch.pack, policy=policy, key=key, requests=asked, ledger=until, drift=moved)
     ledger.record(
         {
             "event": "served",
@@ -164,6 +185,7 @@ def _enter(ledger: Ledger, batch: Batch, run: Run, policy: Path | None, key: Pat
             "pack": hash_of(batch.pack),
             "base": batch.base,
             "records": run.result.scores.counts["forget"],
+            "drift": moved,
         }
     )
     shutil.rmtree(ledger.folder / _SERVING)

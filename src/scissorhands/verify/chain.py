@@ -79,6 +79,8 @@ def check_ledger(statement: Mapping[str, Any], pack: str, folder: Path | None, f
         for entry in served
         if entry["pack"] != pack
     ]
+    if any(entry["drift"] != statement["drift"] for entry in served):
+        found.failed.append("the ledger says otherwise than the pack how far the model has moved")
     if not served:
         found.failed.append("the ledger does not say that the requests of the pack were served")
     else:

@@ -65,7 +65,7 @@ def verify(
         _check_dates(statement, record, found)
         _check_model(scores, model, found)
         check_ledger(statement, hashlib.sha256(content).hexdigest(), ledger, found)
-        known = facts(record, scores, statement["requests"], SIGNATURE in members)
+        known = facts(record, scores, statement["requests"], SIGNATURE in members, statement["drift"])
         if policy:
             found.broken = breaches(rules, str(policy), known)
         elif POLICY in members:

@@ -9,10 +9,14 @@ Facts = dict[str, Any]
 
 
 def facts(
-    record: Mapping[str, Any], scores: Mapping[str, Any], requests: Sequence[Mapping[str, Any]], signed: bool
+    record: Mapping[str, Any],
+    scores: Mapping[str, Any],
+    requests: Sequence[Mapping[str, Any]],
+    signed: bool,
+    drift: Mapping[str, Any] | None = None,
 ) -> Facts:
-    """Gather what a policy is about, from run.toml, from scores.json, and from the requests that were served."""
-    values = scores["values"]
+    """Gather what a policy is about: run.toml, scores.json, the requests that were served, and the model's drift."""
+    values, moved = scores["values"], drift or {}
 
     def lost(*parts: str) -> float | None:
         known = [(record.get(f"{part}_accuracy_before"), values.get(f"{part}_accuracy")) for part in parts]
@@ -27,6 +31,7 @@ def facts(
         "unseen_loss": lost("audit", "test"),
         "late": late,
         "signed": signed,
+        **{f"drift_{name}": moved.get(name) for name in ("forgotten", "weights", "accuracy")},
     }
 
 
@@ -50,6 +55,9 @@ RULES: dict[str, Rule] = {
     "largest_auc": _at_most("auc", "the AUC"),
     "largest_retain_loss": _at_most("retain_loss", "the loss of accuracy on retained records"),
     "largest_unseen_loss": _at_most("unseen_loss", "the loss of accuracy on records that were never trained on"),
+    "largest_drift_forgotten": _at_most("drift_forgotten", "the share forgotten since the model was trained whole"),
+    "largest_drift_weights": _at_most("drift_weights", "the change of weights since the model was trained whole"),
+    "largest_drift_accuracy": _at_most("drift_accuracy", "the accuracy lost since the model was trained whole"),
     "undamaged": _asked(lambda known: known["damage"] and f"the model is damaged: {known['damage']}"),
     "in_time": _asked(lambda known: known["late"] and f"served after it was due: {', '.join(known['late'])}"),
     "signed": _asked(lambda known: "" if known["signed"] else "the pack is not signed"),
