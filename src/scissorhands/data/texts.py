@@ -38,7 +38,7 @@ class Texts(Records):
     @cached_property
     def hashes(self) -> tuple[str, ...]:
         rows = zip(*self._rows.values(), strict=True)
-        return tuple(content_hash(" ".join(self._rows), torch.cat(row).numpy().data) for row in rows)
+        return tuple(content_hash(torch.cat(row).numpy().data) for row in rows)
 
     @cached_property
     def fingerprint(self) -> str:  # type: ignore[override]
