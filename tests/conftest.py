@@ -22,7 +22,15 @@ torch.set_num_threads(int(os.environ.setdefault("OMP_NUM_THREADS", "1")))
 # Folders and files whose tests take more than a few seconds together: real processes, trainings, whole commands.
 SLOW = {
     *("bench", "contract", "diffusion", "distributed", "fuzz", "runs"),
-    *("test_browser.py", "test_observations.py", "test_main.py", "test_mia.py", "test_newcomers.py", "test_page.py"),
+    *(
+        "test_browser.py",
+        "test_observations.py",
+        "test_main.py",
+        "test_mia.py",
+        "test_python.py",
+        "test_newcomers.py",
+        "test_page.py",
+    ),
     *(
         "test_precision.py",
         "test_probes.py",

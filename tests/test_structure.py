@@ -45,7 +45,7 @@ BASE = ("errors", "settings", "randomness", "files", "plugins", "cost", "interru
 # Each room may import from the rooms after it, never from those before.
 ROOMS = (
     ("cli", "testing"),
-    ("bench", "requests"),
+    ("bench", "requests", "python"),
     ("evidence",),
     ("report",),
     ("runs",),

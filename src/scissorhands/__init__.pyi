@@ -31,6 +31,7 @@ from .methods import (
 from .methods.damage import DamageWarning, GuessWarning
 from .methods.training import Training
 from .metrics import Verdict
+from .python import Run, scrub
 
 __version__: str
 
@@ -56,6 +57,7 @@ __all__ = [
     "RandomLabel",
     "ReGUn",
     "Retrain",
+    "Run",
     "SFRon",
     "SalUn",
     "Scissorhands",
@@ -67,5 +69,6 @@ __all__ = [
     "Verdict",
     "__version__",
     "evaluate",
+    "scrub",
     "split",
 ]

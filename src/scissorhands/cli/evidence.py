@@ -4,7 +4,6 @@ from pathlib import Path
 
 import click
 
-from ..errors import RunError
 from .console import err
 from .escape import plain
 from .exit_codes import exit_if_broken
@@ -19,13 +18,9 @@ from .options import PATH, policy_option, sign_option
 @click.option("--overwrite", is_flag=True, help="Replace the pack if it exists.")
 def evidence(run: Path, output: Path, policy: Path | None, sign: Path | None, overwrite: bool) -> None:
     """Gather what shows that RUN made its model forget into one file, which 'verify' checks."""
-    from ..evidence.pack import pack
+    from ..evidence.pack import write_pack
 
-    if output.suffix.lower() != ".zip":
-        raise RunError(f"cannot write {output}: a pack is a zip file, so give it a name that ends in .zip.")
-    if output.exists() and not overwrite:
-        raise RunError(f"{output} exists already. Choose another place, or replace it with --overwrite.")
-    broken = pack(run, output, policy=policy, key=sign)
+    broken = write_pack(run, output, policy=policy, key=sign, overwrite=overwrite)
     say_packed(output, signed=sign is not None)
     exit_if_broken(broken)
 

@@ -5,7 +5,6 @@ from pathlib import Path
 import click
 
 from ..choices import PAGE
-from ..errors import RunError
 from .console import err
 from .escape import plain
 from .options import PATH
@@ -21,17 +20,9 @@ from .options import PATH
 @click.option("--json", "as_json", is_flag=True, help="Print the table as JSON.")
 def report(folders: tuple[Path, ...], output: Path, title: str, pictures: bool, as_json: bool) -> None:
     """Make one page of some runs; a RUN may be a folder of runs, such as a bench."""
-    from ..report import page, table
+    from ..report.output import write_page
     from .show import show_table
 
-    if output.is_dir():
-        raise RunError(f"cannot write {output}: it is a folder.")
-    if output.suffix.lower() not in (".html", ".htm"):
-        raise RunError(f"cannot write {output}: a report is a page, so give it a name that ends in .html or .htm.")
-    if output.is_file() and not output.is_symlink() and not page.is_page(output):
-        raise RunError(f"cannot write {output}: it exists and is not a report. Choose another name, or remove it.")
-    found = page.gathered(folders)
-    shown = table.tabulate(found)
-    page.write(output, page.page(shown, found, title, pictures, folders))
+    shown = write_page(folders, output, title, pictures)
     show_table(shown, as_json)
     err.print(f"wrote {plain(output)}")

@@ -64,6 +64,17 @@ def pack(
     return broken
 
 
+def write_pack(
+    folder: Path, output: Path, *, policy: Path | None = None, key: Path | None = None, overwrite: bool = False
+) -> list[str]:
+    """Write the evidence of a run where there is none, or with `overwrite` in place of it; see `pack`."""
+    if output.suffix.lower() != ".zip":
+        raise RunError(f"cannot write {output}: a pack is a zip file, so give it a name that ends in .zip.")
+    if output.exists() and not overwrite:
+        raise RunError(f"{output} exists already. Choose another place, or replace it with --overwrite.")
+    return pack(folder, output, policy=policy, key=key)
+
+
 def hash_of(path: Path) -> str:
     """Return the hash of a pack."""
     return hashlib.sha256(read_bytes(path)).hexdigest()
