@@ -35,8 +35,9 @@ class Inventory:
         """Take the inventory of what is there."""
         keys = records.keys if records.key else ()
         some = records.records if isinstance(records, Aligned) else records
-        shape = some.fetch(torch.arange(1))[0].shape[1:]
-        return cls(records.fingerprint, list(shape), records.labels.tolist(), records.hashes, keys)
+        first, _ = some.fetch(torch.arange(1))
+        shape = list(first.shape[1:]) if isinstance(first, Tensor) else []  # texts have no shape of their own
+        return cls(records.fingerprint, shape, records.labels.tolist(), records.hashes, keys)
 
     @property
     def missing(self) -> Tensor:
