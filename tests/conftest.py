@@ -3,6 +3,7 @@
 import gc
 import os
 from collections.abc import Callable, Iterator
+from pathlib import Path
 
 import pytest
 import torch
@@ -10,7 +11,7 @@ from torch import Tensor, nn
 from torch.utils.data import TensorDataset
 
 import scissorhands as sh
-from helpers import kept
+from helpers import album, kept
 from helpers.nursery import Nursery
 from scissorhands.metrics import mia
 from scissorhands.tasks.diffusion import pipeline
@@ -98,6 +99,15 @@ def pipelines_loaded_once() -> Iterator[None]:
         patch.setattr(pipeline, "load", kept.load)
         patch.setattr(pipeline, "_part", kept.part)
         yield
+
+
+@pytest.fixture(scope="session")
+def shrunk(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with photos, a trained run, one that forgot two photos, which were then erased, and its cache."""
+    folder = tmp_path_factory.mktemp("album")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("SCISSORHANDS_CACHE", str(folder / "cache"))
+        return album.finished(folder)
 
 
 def _mlp() -> nn.Module:

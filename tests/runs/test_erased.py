@@ -9,37 +9,11 @@ import numpy as np
 import pytest
 from PIL import Image
 
+from helpers.album import FIRST, QUICK, SECOND, album, photo, wish
 from helpers.commands import Answer, cli, done
 from scissorhands import runs
 from scissorhands.data.records import held_by
 from scissorhands.files import read_metadata
-
-NAMES = ("apple", "brick", "cloud")
-QUICK = "--method finetune --set epochs=1 --set batch_size=16"
-FIRST, SECOND = ("apple-3.png", "brick-7.png"), ("cloud-9.png", "apple-11.png")
-
-
-def album(place: Path) -> Path:
-    """Photos of three things that are easy to tell apart, each photo with noise of its own."""
-    draw = np.random.default_rng(0)
-    for split, count in (("train", 24), ("test", 8)):
-        for number, name in enumerate(NAMES):
-            (place / split / name).mkdir(parents=True)
-            for i in range(count):
-                pixels = draw.integers(0, 90, (8, 8, 3), dtype=np.uint8)
-                pixels[2 * number : 2 * number + 3] += 150
-                Image.fromarray(pixels).save(place / split / name / f"{name}-{i}.png")
-    return place
-
-
-def photo(data: Path, name: str) -> Path:
-    return data / "train" / name.partition("-")[0] / name
-
-
-def wish(folder: Path, name: str, *files: str) -> Path:
-    """A list of files to forget."""
-    (folder / name).write_text("\n".join(files) + "\n")
-    return folder / name
 
 
 def refused(answer: Answer) -> str:
@@ -47,26 +21,11 @@ def refused(answer: Answer) -> str:
     return answer.err
 
 
-@pytest.fixture(scope="module")
-def world(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A folder with photos, a trained run, and one that forgot two photos, which were then erased."""
-    folder = tmp_path_factory.mktemp("album")
-    data = album(folder / "photos")
-    trained = "train --model small --model-set width=4 --set epochs=8 --set batch_size=16"
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("SCISSORHANDS_CACHE", str(folder / "cache"))
-        done(f"{trained} --data {data} --holdout 0.2 -o {folder}/trained")
-        done(f"scrub {folder}/trained --forget keys:{wish(folder, 'first.txt', *FIRST)} {QUICK} -o {folder}/one")
-    for name in FIRST:
-        photo(data, name).unlink()
-    return folder
-
-
 @pytest.fixture
-def album_of(world: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def album_of(shrunk: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A copy of the photos that are left, which a test may change."""
-    monkeypatch.setenv("SCISSORHANDS_CACHE", str(world / "cache"))
-    shutil.copytree(world / "photos", tmp_path / "photos")
+    monkeypatch.setenv("SCISSORHANDS_CACHE", str(shrunk / "cache"))
+    shutil.copytree(shrunk / "photos", tmp_path / "photos")
     return tmp_path / "photos"
 
 
@@ -74,59 +33,61 @@ def scrub(run: Path, data: Path, list_of_files: Path, out: Path, *more: str) -> 
     return cli(f"scrub {run} --data {data} --forget keys:{list_of_files} {QUICK} -o {out}", *more)
 
 
-def test_a_run_says_which_records_there_were(world: Path) -> None:
-    known = runs.read(world / "one").inventory()
-    assert known == runs.read(world / "trained").inventory()
+def test_a_run_says_which_records_there_were(shrunk: Path) -> None:
+    known = runs.read(shrunk / "one").inventory()
+    assert known == runs.read(shrunk / "trained").inventory()
     assert (len(known["train"].keys), known["train"].keys[0]) == (72, "train/apple/apple-0.png")
-    assert (world / "one" / "inventory.json").stat().st_mode & 0o777 == 0o600
+    assert (shrunk / "one" / "inventory.json").stat().st_mode & 0o777 == 0o600
 
 
-def test_a_scrubbed_run_is_scrubbed_again_after_what_it_forgot_was_erased(world: Path, tmp_path: Path) -> None:
-    answer = scrub(world / "one", world / "photos", wish(tmp_path, "second.txt", *SECOND), tmp_path / "two")
+def test_a_scrubbed_run_is_scrubbed_again_after_what_it_forgot_was_erased(shrunk: Path, tmp_path: Path) -> None:
+    answer = scrub(shrunk / "one", shrunk / "photos", wish(tmp_path, "second.txt", *SECOND), tmp_path / "two")
     assert answer.code in (0, 3), answer.err
     two = runs.read(tmp_path / "two")
     assert {Path(key).name for key in two.keys("forget")} == {*SECOND}
     assert {Path(key).name for key in two.keys("before")} == {*FIRST}
-    assert two.record["split"]["fingerprint"] == runs.read(world / "one").record["split"]["fingerprint"]
+    assert two.record["split"]["fingerprint"] == runs.read(shrunk / "one").record["split"]["fingerprint"]
     known = two.inventory()["train"]
     assert {Path(known.keys[number]).name for number in known.missing.tolist()} == {*FIRST}
     counts = two.result.scores.counts
     assert counts["forget"] + counts["retain"] + counts["calibration"] + counts["audit"] == 72 - len(FIRST)
 
 
-def test_what_was_forgotten_before_is_listed_and_can_be_skipped(world: Path, tmp_path: Path) -> None:
+def test_what_was_forgotten_before_is_listed_and_can_be_skipped(shrunk: Path, tmp_path: Path) -> None:
     asked = wish(tmp_path, "again.txt", FIRST[0], SECOND[0])
-    said = refused(scrub(world / "one", world / "photos", asked, tmp_path / "two"))
+    said = refused(scrub(shrunk / "one", shrunk / "photos", asked, tmp_path / "two"))
     assert f"1 of 2 keys in '{asked}' name no record that the model knows: '{FIRST[0]}' was forgotten before." in said
-    assert scrub(world / "one", world / "photos", asked, tmp_path / "two", "--missing", "skip").code in (0, 3)
+    assert scrub(shrunk / "one", shrunk / "photos", asked, tmp_path / "two", "--missing", "skip").code in (0, 3)
     assert [Path(key).name for key in runs.read(tmp_path / "two").keys("forget")] == [SECOND[0]]
 
 
-def test_anything_else_that_changed_is_named_and_can_be_skipped(world: Path, album_of: Path, tmp_path: Path) -> None:
+def test_anything_else_that_changed_is_named_and_can_be_skipped(shrunk: Path, album_of: Path, tmp_path: Path) -> None:
     asked = wish(tmp_path, "second.txt", *SECOND)
     photo(album_of, "apple-20.png").unlink()
     shutil.copy(photo(album_of, "brick-1.png"), photo(album_of, "brick-2.png"))
     shutil.copy(photo(album_of, "brick-1.png"), photo(album_of, "brick-99.png"))
     next((album_of / "test" / "cloud").iterdir()).unlink()
-    said = refused(scrub(world / "one", album_of, asked, tmp_path / "two"))
+    said = refused(scrub(shrunk / "one", album_of, asked, tmp_path / "two"))
     for one in ("apple-20.png' is not there any more", "brick-2.png' has changed", "brick-99.png' is new"):
         assert one in said
-    assert f"{album_of} is not as it was when {world / 'one'} was made" in said
+    assert f"{album_of} is not as it was when {shrunk / 'one'} was made" in said
     assert "'test/cloud/cloud-" in said
     assert not (tmp_path / "two").exists()
-    assert scrub(world / "one", album_of, asked, tmp_path / "two", "--missing", "skip").code in (0, 3)
+    assert scrub(shrunk / "one", album_of, asked, tmp_path / "two", "--missing", "skip").code in (0, 3)
     counts = runs.read(tmp_path / "two").result.scores.counts
     assert counts["test"] == 23
     assert counts["forget"] + counts["retain"] + counts["calibration"] + counts["audit"] == 72 - 2 - 2
 
 
-def test_the_run_that_did_not_forget_what_was_erased_is_refused(world: Path, tmp_path: Path) -> None:
-    said = refused(scrub(world / "trained", world / "photos", wish(tmp_path, "second.txt", *SECOND), tmp_path / "two"))
+def test_the_run_that_did_not_forget_what_was_erased_is_refused(shrunk: Path, tmp_path: Path) -> None:
+    said = refused(
+        scrub(shrunk / "trained", shrunk / "photos", wish(tmp_path, "second.txt", *SECOND), tmp_path / "two")
+    )
     assert f"'train/apple/{FIRST[0]}' is not there any more" in said
 
 
-def test_a_class_is_forgotten_and_its_folder_removed(world: Path, album_of: Path, tmp_path: Path) -> None:
-    done(f"scrub {world}/one --data {album_of} --forget class:apple {QUICK} -o {tmp_path}/two")
+def test_a_class_is_forgotten_and_its_folder_removed(shrunk: Path, album_of: Path, tmp_path: Path) -> None:
+    done(f"scrub {shrunk}/one --data {album_of} --forget class:apple {QUICK} -o {tmp_path}/two")
     for split in ("train", "test"):
         shutil.rmtree(album_of / split / "apple")
     said = refused(scrub(tmp_path / "two", album_of, wish(tmp_path, "third.txt", "cloud-9.png"), tmp_path / "three"))
@@ -139,15 +100,15 @@ def test_a_class_is_forgotten_and_its_folder_removed(world: Path, album_of: Path
     assert len(three.ids("before")) > 10
 
 
-def test_an_inventory_that_was_lost_is_missed(world: Path, tmp_path: Path) -> None:
-    shutil.copytree(world / "one", tmp_path / "one")
+def test_an_inventory_that_was_lost_is_missed(shrunk: Path, tmp_path: Path) -> None:
+    shutil.copytree(shrunk / "one", tmp_path / "one")
     (tmp_path / "one" / "inventory.json").unlink()
-    said = refused(scrub(tmp_path / "one", world / "photos", wish(tmp_path, "s.txt", *SECOND), tmp_path / "two"))
+    said = refused(scrub(tmp_path / "one", shrunk / "photos", wish(tmp_path, "s.txt", *SECOND), tmp_path / "two"))
     assert "inventory.json is missing, though the run was written with it" in said
 
 
-def test_what_can_be_told_of_a_run_is_told_after_the_erasure(world: Path, tmp_path: Path) -> None:
-    shutil.copytree(world / "one", tmp_path / "one")
+def test_what_can_be_told_of_a_run_is_told_after_the_erasure(shrunk: Path, tmp_path: Path) -> None:
+    shutil.copytree(shrunk / "one", tmp_path / "one")
     answer = cli(f"evaluate {tmp_path}/one --level standard --set references=1 --set relearn=1")
     assert answer.code == 0, answer.err
     failed = json.loads((tmp_path / "one" / "scores.json").read_text())["failed"]
@@ -170,11 +131,11 @@ def traces(photos: dict[str, bytes], *folders: Path) -> dict[str, set[str]]:
 
 
 def test_nothing_is_left_of_the_photos_of_three_requests(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, world: Path
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, shrunk: Path
 ) -> None:
     monkeypatch.setenv("SCISSORHANDS_CACHE", str(tmp_path / "cache"))
     data, run = album(tmp_path / "photos"), tmp_path / "zero"
-    shutil.copytree(world / "trained", run)
+    shutil.copytree(shrunk / "trained", run)
     erased: dict[str, bytes] = {}
     for number, files in enumerate((FIRST, SECOND, THIRD), start=1):
         asked, out = wish(tmp_path, f"{number}.txt", *files), tmp_path / f"run-{number}"
@@ -203,12 +164,12 @@ def test_nothing_is_left_of_the_photos_of_three_requests(
 
 
 def test_a_purge_keeps_what_was_made_of_other_records(
-    world: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    shrunk: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("SCISSORHANDS_CACHE", str(tmp_path / "cache"))
-    assert cli(f"purge {world}/trained").err == f"error: {world}/trained forgot nothing: name a run of scrub.\n"
+    assert cli(f"purge {shrunk}/trained").err == f"error: {shrunk}/trained forgot nothing: name a run of scrub.\n"
     asked = wish(tmp_path, "second.txt", *SECOND)
-    done(f"scrub {world}/one --data {world}/photos --forget keys:{asked} {QUICK} -o {tmp_path}/two")
+    done(f"scrub {shrunk}/one --data {shrunk}/photos --forget keys:{asked} {QUICK} -o {tmp_path}/two")
     cached = tmp_path / "cache" / "images"
     (tests,) = (path for path in cached.iterdir() if len(held_by(read_metadata(path))) == 24)
     (cached / "foreign.safetensors").write_bytes(tests.read_bytes()[:10])
@@ -218,7 +179,7 @@ def test_a_purge_keeps_what_was_made_of_other_records(
     assert "2 of the forgotten files are still in the data, such as train/apple/apple-11.png: erase them" in answer.err
 
 
-def test_what_is_cached_is_for_its_owner_alone(world: Path) -> None:
-    rooms = [*(world / "cache").iterdir()]
+def test_what_is_cached_is_for_its_owner_alone(shrunk: Path) -> None:
+    rooms = [*(shrunk / "cache").iterdir()]
     assert {path.stat().st_mode & 0o777 for path in rooms} == {0o700}
     assert {path.stat().st_mode & 0o777 for room in rooms for path in room.iterdir()} == {0o600}
