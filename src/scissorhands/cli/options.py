@@ -171,7 +171,7 @@ def _level(default: str) -> Decorator:
 level_option, recipe_level_option = _level("quick"), _level("what the recipe says")
 _data = (
     click.option("--data", help="digits, cifar10, …, a folder, a .csv, .jsonl or .parquet file, or owner/name (hub)."),
-    settings_option("--data-set", help="How to read it: test, text, columns, image, size, augment, limit, memory."),
+    settings_option("--data-set", help="How to read it: test, text, columns, image, size, mean, std, augment, limit."),
     click.option("--label", metavar="COLUMN", help="The column that holds the labels, if it is not called so."),
 )
 key_option = click.option(

@@ -17,7 +17,7 @@ class Relabeled(Records):
     def __init__(self, records: Records, labels: Tensor, classes: tuple[str, ...] | None = None) -> None:
         self.records, self._labels = records, labels
         self.classes = records.classes if classes is None else classes
-        self.key = records.key
+        self.key, self.drawn_from = records.key, records.drawn_from
 
     @cached_property
     def keys(self) -> tuple[str, ...]:

@@ -97,7 +97,7 @@ def _values(table: Any, name: str) -> Any:
 
 IMAGES, NUMBERS = Kind("images", images), Kind("numbers", numbers)
 # The settings of a Source that are for one kind of data alone, with what its records are called.
-_OWN = {"image": "images", "size": "images", "augment": "images", "columns": "numbers", "text": "texts"}
+_OWN = {**dict.fromkeys(("image", "size", "augment", "mean", "std"), "images"), "columns": "numbers", "text": "texts"}
 
 
 def kind_of(table: Any, image: str) -> Kind:

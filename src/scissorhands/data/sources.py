@@ -7,7 +7,7 @@ what was decoded. A set that would take more than the memory budget is decoded b
 import logging
 import os
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache, partial
 from pathlib import Path
 from typing import Any
@@ -26,6 +26,7 @@ from .images import LARGEST, augmentation
 from .listing import Splits
 from .readers import Kind, Reading, kind_of, require_own
 from .records import Augment, Records, Stored
+from .scaling import scaled
 from .streamed import shown
 from .tables import divided, is_table, one_table
 
@@ -74,6 +75,8 @@ class Source(Settings):
     size: int = setting(0, _side, "resize images to this height and width; 0 leaves them")
     limit: int = setting(0, count, "take the first so many of the training records; 0 takes all")
     augment: str = setting("", words, "crop, flip, 'crop,flip' or none; by default what is usual for the data set")
+    mean: str = setting("", words, "give images as floats less this, from 0 to 1; a number, or one for each channel")
+    std: str = setting("", words, "give images as floats divided by this; a number, or one for each channel")
     memory: float = setting(2.0, non_negative, "the most GiB of images to hold in memory; a larger set is streamed")
 
     def here(self) -> bool:
@@ -91,7 +94,7 @@ class Source(Settings):
             for setting_name in ("image", "columns", "text", "label", "key", "test", "size"):
                 if getattr(self, setting_name):
                     raise DataError(f"'{setting_name}' cannot be set for digits, which comes inside scikit-learn.")
-            return Data(*_digits(self.limit), augment)
+            return self._scaled(Data(*_digits(self.limit), augment))
         place = _place(self.name)
         train, test, drawn = self._tables(self._splits(place, known))
         if not len(train) or not len(test):
@@ -110,7 +113,14 @@ class Source(Settings):
             raise DataError(
                 f"training images are {shown(shapes[0])} and test images {shown(shapes[1])}: make them alike."
             )
-        return data
+        return self._scaled(data)
+
+    def _scaled(self, data: Data) -> Data:
+        """Give images as floats if that was asked for."""
+        if not self.mean and not self.std:
+            return data
+        train, test = (scaled(records, self.mean, self.std) for records in (data.train, data.test))
+        return replace(data, train=train, test=test)
 
     def _splits(self, place: Path | None, known: Known) -> Splits:
         """Return the splits of the data, each behind a function that reads it."""

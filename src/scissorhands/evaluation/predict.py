@@ -1,6 +1,7 @@
 """The outputs of a model on a part of the data."""
 
 from collections.abc import Mapping
+from contextlib import suppress
 from typing import Any
 
 import torch
@@ -34,9 +35,13 @@ def require_fit(model: nn.Module, records: Records) -> None:
         with evaluating(model), torch.no_grad():
             outputs = forward(model, inputs)
     except (RuntimeError, ValueError, TypeError, IndexError) as error:
-        raise ModelError(
-            f"the model cannot take inputs of shape {_shapes(inputs)}: {next(iter(str(error).splitlines()), '')}"
-        ) from None
+        reason = next(iter(str(error).splitlines()), "")
+        if _takes_floats(model, inputs):
+            reason = (
+                "they are bytes, and it takes floats. Say how images were scaled when it was trained, such as "
+                "--data-set mean=0.5 --data-set std=0.5; mean=0 is from 0 to 1."
+            )
+        raise ModelError(f"the model cannot take inputs of shape {_shapes(inputs)}: {reason}") from None
     if not isinstance(outputs, torch.Tensor) or outputs.dim() != 2:
         raise ModelError(f"the model must return one row of scores per record, not {_shape(outputs)}.")
     if any_rank(not bool(outputs.isfinite().all())):
@@ -45,6 +50,15 @@ def require_fit(model: nn.Module, records: Records) -> None:
     if (wanted and outputs.shape[1] != wanted) or outputs.shape[1] <= highest:
         labels = f"{wanted} classes" if wanted else f"labels up to {highest}"
         raise ModelError(f"the model has {outputs.shape[1]} outputs, but the data has {labels}.")
+
+
+def _takes_floats(model: nn.Module, inputs: Inputs) -> bool:
+    """Return whether the model would take the bytes of images as floats."""
+    if isinstance(inputs, torch.Tensor) and inputs.dtype == torch.uint8:
+        with suppress(RuntimeError, ValueError, TypeError, IndexError), evaluating(model), torch.no_grad():
+            forward(model, inputs / 255)
+            return True
+    return False
 
 
 def _shapes(inputs: Inputs) -> str:

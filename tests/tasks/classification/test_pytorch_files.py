@@ -11,6 +11,7 @@ import torch
 from torch import Tensor, nn
 
 from helpers.commands import cli, done
+from scissorhands.data.sources import Source
 from scissorhands.errors import ModelError
 from scissorhands.tasks.classification import models
 
@@ -179,3 +180,25 @@ def test_a_pytorch_file_is_scrubbed_twice_on_the_command_line(
     answer = cli(f"scrub second/model/net.pt --data digits --forget class:5 {quick} -o third")
     assert answer.code == 2
     assert "name the run, second" in answer.err
+
+
+def test_a_model_that_takes_floats_is_given_them_where_it_is_said_how(
+    saved: Callable[[Any], Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    saved(named())
+    monkeypatch.chdir(tmp_path)
+    quick = "--factory own_nets:net --method finetune --set epochs=1 --untrained"
+    command = f"scrub net.pt --data digits --forget class:3 {quick} -o out"
+    answer = cli(command)
+    assert answer.code == 2
+    assert "they are bytes, and it takes floats. Say how images were scaled" in answer.err
+    for wrong in ("std=0", "mean=1,2", "mean=a", "std=nan"):
+        assert "must be one number" in cli(f"{command} --data-set {wrong}").err
+    assert not Path("out").exists()
+    done(f"{command} --data-set mean=0.5 --data-set std=0.25")
+    data = Source(mean="0.5", std="0.25").load()
+    given, raw = data.test.fetch(torch.arange(3))[0], Source().load().test.fetch(torch.arange(3))[0]
+    assert isinstance(raw, Tensor)
+    torch.testing.assert_close(given, (raw / 255 - 0.5) / 0.25)
+    assert data.train.fingerprint != Source(mean="0.5").load().train.fingerprint
+    done(f"scrub out --forget class:4 {quick} -o second")  # which reads the data in the same way

@@ -111,7 +111,8 @@ class Classification(DividedTask[Request]):
         if not posed.inputs["untrained"] and (reason := guesses(said.logits.argmax(1), said.labels)):
             raise ModelError(
                 f"{reason}, before anything was changed: the labels or the images of the data do not fit "
-                f"{self.source}. Look at --labels and at its preprocessing; to change it all the same, add --untrained."
+                f"{self.source}. Look at --labels and at its preprocessing, such as --data-set mean=0.5; to change it "
+                "all the same, add --untrained."
             )
         values = {name: accuracy(said.logits, said.labels) for name, said in known.items() if name != "others"}
         return {f"{name}_accuracy": value for name, value in values.items()}, known
