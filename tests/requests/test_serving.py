@@ -22,6 +22,7 @@ from scissorhands.runs.lock import lock
 from scissorhands.verify.pack import verify
 
 TRAIN = "train --model small --model-set width=4 --data digits --set epochs=4 --set batch_size=64 --set lr=0.05"
+UNPRINTED = {"PATH": "/nowhere"}  # where no browser is found that prints the page
 METHOD = "--method finetune --set epochs=1 --set batch_size=512 --set lr=0.001"
 
 
@@ -48,7 +49,17 @@ def trained_on(place: Path) -> list[int]:
     return [number for number in range(len(data)) if number not in held]
 
 
-def request(folder: Path, keys: Sequence[int], name: str = "") -> None:
+def album(folder: Path) -> tuple[Path, str]:
+    """A few photos that are easy to tell apart, and the command that trains a model on them."""
+    images, draw = folder / "images", np.random.default_rng(0)
+    for number in range(80):
+        path = images / ("train" if number < 60 else "test") / "ab"[number % 2] / f"{number}.png"
+        path.parent.mkdir(parents=True, exist_ok=True)
+        Image.fromarray(draw.integers(0, 99, (8, 8), dtype=np.uint8) + 99 * np.uint8(number % 2)).save(path)
+    return images, f"train --data {images} --model small --model-set width=4 --set epochs=8 --set batch_size=16"
+
+
+def request(folder: Path, keys: Sequence[object], name: str = "") -> None:
     """Add a request."""
     Ledger(folder / "ledger").add(list(map(str, keys)), name, "", "+30d", "")
 
@@ -109,13 +120,7 @@ def test_three_hundred_requests_are_served_by_one_scrub_and_the_next_goes_on_fro
 
 
 def test_a_new_training_leaves_out_what_was_forgotten_and_what_is_to_be(folder: Path) -> None:
-    images = folder / "images"
-    draw = np.random.default_rng(0)
-    for number in range(80):
-        path = images / ("train" if number < 60 else "test") / "ab"[number % 2] / f"{number}.png"
-        path.parent.mkdir(parents=True, exist_ok=True)
-        Image.fromarray(draw.integers(0, 99, (8, 8), dtype=np.uint8) + 99 * np.uint8(number % 2)).save(path)
-    train = f"train --data {images} --model small --model-set width=4 --set epochs=8 --set batch_size=16"
+    images, train = album(folder)
     done(train, "-o", folder / "first")
     ledger = Ledger(folder / "ledger")
     serve = f"request serve {{}} --ledger {ledger.folder} --missing skip --untrained --method finetune --set lr=0.0001"
@@ -206,8 +211,10 @@ def test_one_process_serves_at_a_time_and_runs_of_the_ledger_are_no_models_to_be
 
 def test_a_kill_at_any_moment_leaves_ledger_and_runs_as_they_should_be(nursery: Nursery, folder: Path) -> None:
     """Kill it again and again, at thirty moments; what was served grows all the same."""
-    known, killed = iter(trained_on(folder)), 0
-    command = f"request serve trained --ledger ledger {METHOD} --checkpoint 0"
+    names, killed = iter([f"{number}.png" for number in range(60)]), 0
+    done(album(folder)[1], "-o", folder / "first")
+    method = "--method finetune --set epochs=1 --set lr=0.0001 --missing skip --untrained"
+    command = f"request serve first --ledger ledger {method} --checkpoint 0"
     early = [Fault("replace", call, what) for call in range(1, 10) for what in ("kill", "kill after")]
     late = [Fault(place, 1, what) for place in ("examine", "weights", "rename") for what in ("kill", "kill after")]
     inside = [Fault("rmtree", call, what) for call in (1, 2, 3) for what in ("kill", "kill half way")]
@@ -216,12 +223,12 @@ def test_a_kill_at_any_moment_leaves_ledger_and_runs_as_they_should_be(nursery: 
     for fault in moments:
         ledger = Ledger(folder / "ledger")
         if not (ledger.folder / "ledger.jsonl").exists() or "open" not in {x for x, _ in states(folder).values()}:
-            request(folder, [next(known), next(known)])
-        ended = nursery.run(command, folder, fault)
+            request(folder, [next(names) for _ in range(3)])
+        ended = nursery.run(command, folder, fault, **UNPRINTED)
         assert ended.code in (-signal.SIGKILL, 0), ended.err
         killed += ended.code != 0
         require_consistent(folder)
-    assert nursery.run(command, folder).code == 0
+    assert nursery.run(command, folder, **UNPRINTED).code == 0
     require_consistent(folder)
     assert killed > 20
     assert {state for state, _ in states(folder).values()} == {"served"}

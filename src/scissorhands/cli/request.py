@@ -123,8 +123,8 @@ def serve(
     if run.damage:
         err.print(f"Nothing was served: {plain(names)} stay open. Serve them with other settings.")
     exit_if_damaged(run)
-    err.print(f"served {plain(names)} by {plain(run.folder)}")
-    say_packed(batch.pack, signed=sign is not None)
+    err.print(f"served {plain(names)} by {plain(ledger / 'runs' / run.folder.name)}")
+    say_packed(ledger / "packs" / batch.pack.name, signed=sign is not None)
     exit_if_broken(broken)
 
 
