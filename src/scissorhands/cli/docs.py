@@ -53,39 +53,57 @@ _VERDICT = """## The verdict
 
 One of five, with its reason, from outputs that are stored with the run. It needs no retrained model, but records that
 were never trained on, and a reference model that saw neither them nor the forgotten ones. Level standard trains some; a
-retrained model that is given with `--against` takes their place.
+retrained model that is given with `--against` takes their place. A scrubbed run is also held against its original.
 
-- **damaged**: it is right about fewer retained, unseen or test records than the reference, by more than chance, another
-  seed and 2 points explain. The reason names the parts, with both accuracies. A model that is damaged and under- or
-  over-forgotten as well is called damaged, and the reason says both.
-- **under-forgotten**: it knows a class that it should not, or a linear probe of its features finds what was forgotten;
-  or forgotten records stand out as known, with an AUC above 0.5.
-- **over-forgotten**: forgotten records stand out as avoided, with an AUC below 0.5.
-- **indistinguishable within noise**: none of that, and the AUC is known to within 0.15.
+- **damaged**: it is right about fewer of the records that it should have kept, retained or unseen (calibration, audit
+  and test together), than the original or than the reference, by more than chance and another seed explain; the
+  original may be 5 points better, the reference 2. The reason names the records, with both accuracies. A model that is
+  damaged and under- or over-forgotten as well is called damaged, and the reason says both.
+- **under-forgotten**: forgotten records stand out as known, with an AUC above 0.5; or too many of them are among the
+  5 % that stand out most, which finds a memory of a few; or the model knows a class that it should not; or a linear
+  probe of its features finds what was forgotten.
+- **over-forgotten**: forgotten records stand out as avoided, all of them a little or a few very much.
+- **indistinguishable within noise**: none of that, and there are enough records: a memory with an AUC of 0.75 would
+  have been found in four of five models (of 0.65 where there is no reference), or the same test finds the original, and
+  what the original has is excluded here.
 - **cannot tell**: too few records, no reference model, or forgotten records that may differ in kind from the others.
+  The reason says what would help, such as how many records it takes.
 
-The AUC is that of how much surer the model is of a record than the reference, among records that the reference finds
-equally hard. All tests together err on about 1 in 100 models that have forgotten. That holds for all there is of a
-class, and for records that were drawn at random where the unseen ones were, too, from the same table: training held
-them out, or the test data is such a draw, as that of digits is. Python code can say so of its own data with
-`scissorhands.data.foreign.Foreign(dataset, drawn_from="a name")`, the same name for training and test data. Forgotten
-records that were chosen may differ in kind from the unseen ones, and test data may differ from training data; an AUC
-between 0.4 and 0.6 is then no sign.
+The AUC is that of how much surer the model is of a record than the references, among records that are equally hard by
+the word of all of them (van Elteren's test). The few that stand out most are counted by Fisher's exact test. There are
+ten tests at most; with Holm's correction all together err on about 1 in 100 models that have forgotten. The interval of
+the AUC is that of one of them, 3.09 standard errors to either side.
 
-Accuracy is compared with that of the reference, not with that of the original. How far seeds differ is not known from
-one reference: it is taken to be as much as another draw of 400 records would change the accuracy, which is 2.5 points
-(one standard deviation) for a model that is right about half of the records, and less for a better one. Where several
-references differ more than that, their own deviation is taken.
+That holds for all there is of a class, and for records that were drawn at random where the unseen ones were, too, from
+the same table: training held them out, or the test data is such a draw, as that of digits is. Python code can say so of
+its own data with `scissorhands.data.foreign.Foreign(dataset, drawn_from="a name")`, the same name for training and test
+data. Forgotten records that were chosen, as those of a deletion request, may differ in kind from the unseen ones, and
+test data may differ from training data. An AUC is then taken to vary by 0.03 because of that (one standard deviation),
+and the share of the tail may be twice as large.
+
+How far seeds differ is not known from one model: it is taken to be as much as another draw of 400 records would change
+the accuracy, which is 2.5 points (one standard deviation) for a model that is right about half of the records, and less
+for a better one. Where several references differ more than that, their own deviation is taken. Beside the original a
+model may besides know less of unseen records for want of the forgotten ones: as much as if the error fell with the root
+of the number of records.
 
 "Indistinguishable" means that these tests found nothing, which is less than that nothing is there:
 
-- Where a model learned nothing by heart there is nothing to find, and the original is called so, too.
-- An AUC is about all records. A memory of one record in twenty may escape it; see the TPR at a low false alarm rate.
-- The interval says what is excluded and what is not: with 100 records an AUC of 0.6 may still be chance.
+- Where a model learned nothing by heart there is nothing to find, and the original is called so, too. The reason says
+  what AUC the original has.
+- The interval says what is excluded and what is not: with 40 records an AUC of 0.6 may still be chance.
 - A reference model that was trained on half of the retained data knows less, so it does not notice a loss that leaves
-  the model as good as itself; and what the model lost of the retained records cannot be compared with it. A retrained
-  model shows both.
+  the model as good as itself. The original does, within its 5 points.
 - Accuracy is an average: a loss in a rare class does not show.
+
+What so many records can tell is said beforehand by `power`, from the counts of a split:
+
+```python
+from scissorhands.metrics import power
+
+told = power({"forget": 40, "others": 120, "retain": 1160}, kind="chosen", references=4)
+print(told.smallest_auc, told.decides, told.helps)
+```
 
 How often the verdict is right: [results](../results/README.md#the-verdict).
 """

@@ -105,19 +105,21 @@ def evaluate(
     """Score the model on every part of the split, and its distance to a reference if one is given.
 
     A level above `quick` trains other models for comparison. `training` says how such a model is trained, `method` is
-    the method that made this one forget, and `original` is the model before that.
+    the method that made this one forget, and `original` is the model before that, with which the verdict compares.
     """
     require_fit(model, split.test.records)
-    known = predict(original, split.forget) if original else None
+    before = outputs(original, split.parts()) if original else {}
     context = Context(
         model,
         split,
         settings or Evaluation(),
         Trainer(model, training, folder=files.cache("models")) if training else None,
         method,
-        original_accuracy=accuracy(known.logits, known.labels) if known else None,
+        original_accuracy=accuracy(before["forget"].logits, before["forget"].labels) if before else None,
     )
     observed: dict[str, Any] = outputs(model, split.parts())
+    if before:
+        observed["before"] = before
     if isinstance(against, nn.Module):
         observed["retrained"] = outputs(against, split.parts())
         against = evaluate(against, split)

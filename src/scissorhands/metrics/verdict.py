@@ -2,35 +2,34 @@
 
 A model that has forgotten treats forgotten records as it treats records that it never saw. Where both were drawn from
 one population that can be tested whatever the model is. A reference model says how hard each record is, how much of the
-rest should have been kept, and what a model knows of a class that it was never shown.
+rest should have been kept, and what a model knows of a class that it was never shown. The original says what there was
+to be forgotten, and what to keep.
 """
 
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import torch
 from torch import Tensor
 
+from .kept import SEED, Loss, deviation, guesses, losses, percent, right
 from .outputs import Observations, Outputs
 from .perrecord import scaled_logit
-from .separation import auc
+from .power import DEVIATIONS, power
+from .rank_tests import Strata, holm, rank_sum, stratified, tail, upper
 
 UNDER, OVER, DAMAGED = "under-forgotten", "over-forgotten", "damaged"
 SAME, UNKNOWN = "indistinguishable within noise", "cannot tell"
 CALLS = (UNDER, OVER, DAMAGED, SAME, UNKNOWN)
 
-# Each test errs on 1 in 800 models that have forgotten. There are at most seven, so all together err on fewer than 1 in
-# 100: the AUC on either side, answers about a class, a probe, and accuracy on retained, unseen and test records.
-_DEVIATIONS = 3.02
-_SEED = 0.02  # the share of records by which two trainings of different seeds may differ
-_SEEDS = 400  # and besides, a seed changes an accuracy as much as another draw of this many records would
+LEVEL = 0.01  # all tests, ten at most, together err on 1 in 100 models that have forgotten
 _FEATURES = 0.10  # the share by which a probe of the features of two such models may differ
-_BLUNT = 0.15  # an AUC that is known no better than this tells nothing
-_VAGUE = 0.25  # and so does a loss of accuracy
-_UNLIKE = 0.10  # where forgotten and other records differ in kind, an AUC may deviate by this much because of it
-_STRATUM = 20  # forgotten records, or others, in a stratum of records that are equally hard
-_NAMES = {"retain": "retained", "audit": "unseen", "test": "test"}  # of the records that should have been kept
+_VAGUE = 0.25  # a loss of accuracy that is known no better than this tells nothing
+_UNLIKE = 1 / 30  # where forgotten and other records may differ in kind, the standard deviation of an AUC by that
+_TRAIN = "Level standard trains some."
+_TAIL = 0.05  # the share of records that stand out most
 
 # Why an AUC may deviate though nothing is remembered or avoided, by kind.
 _DOUBTS = {
@@ -54,160 +53,181 @@ class Verdict:
         return {name: value for name, value in vars(self).items() if value is not None}
 
 
+@dataclass(frozen=True)
+class _Test:
+    """What a test would call a model, how often chance alone would make it, and what it found, in words."""
+
+    call: str
+    p: float
+    found: str
+
+
 def verdict(model: Observations, references: Sequence[Observations], kind: str) -> Verdict:
     """Judge a model from its outputs on `forget`, on `others` (never seen, same labels) and on the rest.
 
-    `references` are the same of models that saw none of these. The rest is `retain`, `audit` and `test`; it is
-    compared where all references have it, so those that saw only some of the retained records leave `retain` out.
-    `kind` says how alike the forgotten and the other records are, see Split. `probe` and `probe_others`, where they are
-    given, are how often a linear classifier on the features is right about a record.
+    `references` are the same of models that saw none of these. The rest is `retain`, `calibration`, `audit` and `test`;
+    it is compared where all references have it, so those that saw only some of the retained records leave `retain` out.
+    `kind` says how alike the forgotten and the other records are, see Split. Of the model's own observations, `before`
+    are the outputs of the original, and `probe` and `probe_others` how often a linear classifier on the features is
+    right about a record.
     """
     if not all(_finite(one) for one in (model, *references)):
         return Verdict(UNKNOWN, "some outputs are NaN.")
-    found = _forgetting(model, references, kind)
-    damage = _damage(model, references)
-    if not damage:
-        return found
-    # A damaged model is of no use, whatever it remembers; that it remembers is told as well.
-    also = f" Besides, it is {found.call}: {found.reason}" if found.call in (UNDER, OVER) else ""
-    return replace(found, call=DAMAGED, reason=f"it lost what it should have kept. {damage}{also}")
+    kept, strata = [*losses(model, references)], _strata(model, references, kind)
+    tests = [_Test(DAMAGED, loss.p, str(loss)) for loss in kept]
+    tests += [*_memory(strata, kind), *_knowledge(model, references, kind)] if strata else []
+    significant = holm([test.p for test in tests], LEVEL)
+    found = sorted((test for test, sure in zip(tests, significant, strict=True) if sure), key=lambda test: test.p)
+    lost, marks = ([test for test in found if (test.call == DAMAGED) == damage] for damage in (True, False))
+    area = _Area.of(strata) if strata else None
+    numbers = area.bounds if area else ()
+    stands_out = f"{'; '.join(test.found for test in marks if test.call == marks[0].call)}; {area}." if marks else ""
+    if lost:
+        # A damaged model is of no use, whatever it remembers; that it remembers is told as well.
+        said = f"it lost what it should have kept. It is right in {'; in '.join(test.found for test in lost)}."
+        return Verdict(DAMAGED, f"{said} Besides, it is {marks[0].call}: {stands_out}" if marks else said, *numbers)
+    if marks:
+        return Verdict(marks[0].call, stands_out, *numbers)
+    if not area:
+        return Verdict(UNKNOWN, _incomparable(model, references, kind))
+    original = _strata(model["before"], references, kind) if "others" in model.get("before", {}) else []
+    before = _Area.of(original) if original else None
+    doubt, helps = _doubt(model, references, kind, area, before, kept)
+    if doubt:
+        return Verdict(UNKNOWN, f"{doubt}; {area}.{helps}", *numbers)
+    return Verdict(SAME, f"{area}; the original has {before.area:.2f}." if before else f"{area}.", *numbers)
 
 
-def _forgetting(model: Observations, references: Sequence[Observations], kind: str) -> Verdict:
-    """Judge what a model remembers, whether it is damaged or not."""
-    if not len(model.get("others", ())):
-        return Verdict(UNKNOWN, "there are no unseen records to compare the forgotten ones with.")
-    if kind != "drawn" and not references:
-        return Verdict(
-            UNKNOWN, "without a reference model it cannot be said what these records would look like unseen."
-        )
-    found = _separation(model, references)
-    if found is None:
-        return Verdict(UNKNOWN, "hardly any unseen record is as hard for the reference as the forgotten ones are.")
-    area, error = found
-    width = _DEVIATIONS * error
-    interval = (area, max(area - width, 0.0), min(area + width, 1.0))
-    known = "forgotten against unseen records: AUC {:.2f} ({:.2f} to {:.2f})".format(*interval)
-    allowed = _UNLIKE if kind in _DOUBTS else 0.0
-    if kept := _knowledge(model, references, kind):
-        return Verdict(UNDER, f"it still knows what it should not. {kept}", *interval)
-    if area - width - allowed > 0.5:
-        return Verdict(UNDER, f"forgotten records stand out as known; {known}.", *interval)
-    if area + width + allowed < 0.5:
-        return Verdict(OVER, f"forgotten records stand out as avoided; {known}.", *interval)
-    if abs(area - 0.5) > width:
-        return Verdict(UNKNOWN, f"{_DOUBTS[kind]}; {known}.", *interval)
-    if width > _BLUNT:
-        few = f"{len(model['forget'])} forgotten and {len(model['others'])} unseen records are too few"
-        return Verdict(UNKNOWN, f"{few}; {known}.", *interval)
-    if not references:
-        return Verdict(UNKNOWN, f"only a reference model could tell whether it is damaged; {known}.", *interval)
-    new = [part for part in _comparable(model, references) if part != "retain"]
-    if all(_DEVIATIONS * _uncertainty(model, references, part) > _VAGUE for part in new):
-        few = "too few unseen records, or too different references, to tell whether it is damaged"
-        return Verdict(UNKNOWN, f"{few}; {known}.", *interval)
-    if "retain" in model and _guesses(model):
-        return Verdict(UNKNOWN, f"it hardly knows more than a guess, and so do the references; {known}.", *interval)
-    return Verdict(SAME, f"{known}.", *interval)
+@dataclass(frozen=True)
+class _Area:
+    """The AUC of forgotten against unseen records, and how far chance alone may take it."""
+
+    area: float
+    width: float
+
+    @classmethod
+    def of(cls, strata: Strata) -> "_Area":
+        area, error = rank_sum(strata)
+        return cls(area, DEVIATIONS * error)
+
+    @property
+    def bounds(self) -> tuple[float, float, float]:
+        """Return it with an interval."""
+        return self.area, max(self.area - self.width, 0.0), min(self.area + self.width, 1.0)
+
+    def __str__(self) -> str:
+        return "forgotten against unseen records: AUC {:.2f} ({:.2f} to {:.2f})".format(*self.bounds)
 
 
 def _finite(one: Observations) -> bool:
     return all(bool(said.logits.isfinite().all()) for said in one.values() if isinstance(said, Outputs))
 
 
-def _separation(model: Observations, references: Sequence[Observations]) -> tuple[float, float] | None:
-    """Return the AUC of forgotten against other records by their scaled logits, and its standard error by chance.
+def _strata(model: Observations, references: Sequence[Observations], kind: str) -> Strata:
+    """Return what is compared, the scaled logits of forgotten and other records; empty if nothing can be.
 
-    With references: by how much surer it is than they are, among records that they find equally hard (van Elteren).
-    None where fewer than half of the forgotten records have their equals among the others.
+    With references: by how much surer the model is than they are, among records that are equally hard. More than
+    half of the forgotten records must have their equals among the others.
     """
-    forget, others = (scaled_logit(model[part].logits, model[part].labels) for part in ("forget", "others"))
+    if not len(model.get("others", ())) or (kind != "drawn" and not references):
+        return []
+    forget, others = _sure(model)
     if not references:
-        return auc(forget, others), ((len(forget) + len(others) + 1) / (12 * len(forget) * len(others))) ** 0.5
-    easy, easy_others = (
-        torch.stack([scaled_logit(one[part].logits, one[part].labels) for one in references]).mean(0)
-        for part in ("forget", "others")
-    )
-    strata = max(1, min(10, min(len(forget), len(others)) // _STRATUM))
-    cuts = torch.quantile(torch.cat([easy, easy_others]), torch.linspace(0, 1, strata + 1, dtype=easy.dtype)[1:-1])
-    inside, inside_others = torch.bucketize(easy, cuts), torch.bucketize(easy_others, cuts)
+        return [(forget, others)]
+    easy, easy_others = (torch.stack(found).mean(0) for found in zip(*map(_sure, references), strict=True))
     forget, others = forget - easy, others - easy_others
-    total = weights = squares = 0.0
-    matched = 0
-    for stratum in range(strata):
-        some, rest = forget[inside == stratum], others[inside_others == stratum]
-        if len(some) and len(rest):
-            matched += len(some)
-            weight = len(some) * len(rest) / (len(some) + len(rest) + 1)
-            total += weight * auc(some, rest)
-            weights += weight
-            squares += weight / 12  # the weight's square times the variance of the stratum's AUC
-    return (total / weights, squares**0.5 / weights) if 2 * matched >= len(forget) else None
+    # How hard a record is, all say together: by the references' word alone those that they erred about would stand out.
+    alike = 1 / (1 + len(references))
+    found = stratified(forget, others, easy + alike * forget, easy_others + alike * others)
+    return found if 2 * sum(len(some) for some, _ in found) >= len(forget) else []
 
 
-def _comparable(model: Observations, references: Sequence[Observations]) -> list[str]:
-    """List the parts of the rest on which the model can be compared with the references."""
-    known = [part for part in _NAMES if len(model.get(part, ()))]
-    return [part for part in known if references and all(part in one for one in references)]
+def _sure(one: Observations) -> tuple[Tensor, Tensor]:
+    forget, others = (scaled_logit(one[part].logits, one[part].labels) for part in ("forget", "others"))
+    return forget, others
 
 
-def _damage(model: Observations, references: Sequence[Observations]) -> str:
-    """Say on which parts the model is right about fewer records than the references are; empty if on none."""
-    found = []
-    for part in _comparable(model, references):
-        if _loss(model, references, part).mean() - _SEED > _DEVIATIONS * _uncertainty(model, references, part):
-            ours, theirs = _right(model, part), _mean([_right(one, part) for one in references])
-            found.append(f"{_percent(ours)} of {_NAMES[part]} records, the reference in {_percent(theirs)}")
-    return f"It is right in {'; in '.join(found)}." if found else ""
+def _incomparable(model: Observations, references: Sequence[Observations], kind: str) -> str:
+    """Say why forgotten records cannot be compared with others, and what would help."""
+    if not len(model.get("others", ())):
+        return "there are no unseen records to compare the forgotten ones with: hold some out of training."
+    if kind != "drawn" and not references:
+        said = "without a reference model it cannot be said what these records would look like unseen"
+        return f"{said}. {power({}, kind).helps}"
+    return "hardly any unseen record is as hard for the reference as the forgotten ones are: it takes more of them."
 
 
-def _uncertainty(model: Observations, references: Sequence[Observations], part: str) -> float:
-    """Return the standard error of the loss: by the records, and by how far accuracies differ between seeds."""
-    accuracies = torch.stack([_right(one, part).mean() for one in references])
-    usual = (accuracies.mean() * (1 - accuracies.mean()) / _SEEDS).item() ** 0.5
-    seed = max(usual, accuracies.std().item()) if len(accuracies) > 1 else usual
-    return float((_deviation(_loss(model, references, part)) ** 2 + seed**2 * (1 + 1 / len(accuracies))) ** 0.5)
+def _doubt(
+    model: Observations,
+    references: Sequence[Observations],
+    kind: str,
+    area: _Area,
+    original: _Area | None,
+    kept: Sequence[Loss],
+) -> tuple[str, str]:
+    """Say why a model that no test accuses is not cleared, and what would help; empty if nothing speaks against it."""
+    if kind in _DOUBTS and abs(area.area - 0.5) > area.width:
+        return _DOUBTS[kind], ""
+    forget, others = len(model["forget"]), len(model["others"])
+    told = power({"forget": forget, "others": others}, kind, len(references))
+    # A test that finds the original, and of this model excludes as much, has shown that it can.
+    shown = original and original.area - original.width > 0.5 and area.area + area.width < original.area
+    if not told.decides and not shown:
+        return f"{forget} forgotten and {others} unseen records are too few", f" {told.helps}"
+    unseen = [loss for loss in kept if loss.what == "unseen"]
+    if not kept:
+        return "only the original or a reference model could tell whether it is damaged", f" {_TRAIN}"
+    if all(DEVIATIONS * loss.error > _VAGUE for loss in unseen):
+        return "too few unseen records, or too different references, to tell whether it is damaged", ""
+    if "retain" in model and guesses(model):
+        return "it hardly knows more than a guess, and so do the references", ""
+    return "", ""
 
 
-def _guesses(model: Observations) -> bool:
-    """Return whether the model is hardly better, even on retained records, than the commonest label would be."""
-    labels: Tensor = model["retain"].labels
-    commonest = labels.bincount().max().item() / len(labels)
-    return bool(_right(model, "retain").mean() < commonest + 0.1 * (1 - commonest))
+def _memory(strata: Strata, kind: str) -> Iterator[_Test]:
+    """Test whether forgotten records stand out: all of them a little, or a few of them very much."""
+    area, error = rank_sum(strata)
+    error = math.hypot(error, _UNLIKE) if kind in _DOUBTS else error
+    times = 2 if kind in _DOUBTS else 1  # as often in the tail of normal scores with an AUC of 0.6, three deviations
+    yield _Test(UNDER, upper((area - 0.5) / error), "forgotten records stand out as known")
+    yield _Test(OVER, upper((0.5 - area) / error), "forgotten records stand out as avoided")
+    forgotten = sum(len(some) for some, _ in strata)
+    for call, sign, how in ((UNDER, 1, "known"), (OVER, -1, "avoided")):
+        most = tail([(sign * some, sign * rest) for some, rest in strata], _TAIL, times)
+        chance = f"where chance alone would put {most.expected:.0f}"
+        among = f"among the {_TAIL:.0%} of records that stand out most as {how}, {chance}"
+        yield _Test(call, most.p, f"{most.found} of {forgotten} forgotten records are {among}".replace("%", " %"))
 
 
-def _loss(model: Observations, references: Sequence[Observations], part: str) -> Tensor:
-    """Return for each record of the part how much more often the references are right about it."""
-    return _mean([_right(one, part) for one in references]) - _right(model, part)
-
-
-def _knowledge(model: Observations, references: Sequence[Observations], kind: str) -> str:
-    """Say whether the model knows a class that it should not, or its features still hold what was forgotten."""
+def _knowledge(model: Observations, references: Sequence[Observations], kind: str) -> Iterator[_Test]:
+    """Test whether the model knows a class that it should not, and whether its features hold what was forgotten."""
     if kind == "classes":
-        ours, theirs = _right(model, "forget"), _mean([_right(one, "forget") for one in references])
+        theirs = torch.stack([right(one, "forget") for one in references]).mean(0)
         # A model that gives the class's label to everything does not know the class.
-        if found := _compared(ours, theirs, "of forgotten records", _exceeds(ours - theirs, _SEED + _blurted(model))):
-            return found
-        if "probe" in model:
-            inside: Tensor = model["probe"]
-            # A probe that was shown another number of records knows more or less, and cannot be compared.
-            probes = [one["probe"] for one in references if "probe" in one and _shown(one) == _shown(model)]
-            if probes:
-                found = "of forgotten records by a linear probe of its features"
-                return _compared(inside, _mean(probes), found, _exceeds(inside - _mean(probes), _FEATURES))
+        yield _knows(right(model, "forget"), theirs, SEED + _blurted(model), "of forgotten records")
+        # A probe that was shown another number of records knows more or less, and cannot be compared.
+        probes = [one["probe"] for one in references if "probe" in one and _shown(one) == _shown(model)]
+        if probes:
+            what = "of forgotten records by a linear probe of its features"
+            yield _knows(model["probe"], torch.stack(probes).mean(0), _FEATURES, what)
     if kind == "drawn" and "probe" in model:
         inside, outside = model["probe"], model["probe_others"]
-        everyone = torch.cat([inside, outside])
-        error = everyone.std().item() * (1 / len(inside) + 1 / len(outside)) ** 0.5
-        if inside.mean() - outside.mean() > _DEVIATIONS * error:
-            found = f"{_percent(inside)} of forgotten records and in {_percent(outside)} of unseen ones"
-            return f"A linear probe of its features is right in {found}."
-    return ""
+        spread = torch.cat([inside, outside]).std().item()
+        error = max(spread * (1 / len(inside) + 1 / len(outside)) ** 0.5, 1e-9)
+        found = f"{percent(inside)} of forgotten records and in {percent(outside)} of unseen ones"
+        p = upper((inside.mean() - outside.mean()).item() / error)
+        yield _Test(UNDER, p, f"a linear probe of its features is right in {found}")
+
+
+def _knows(ours: Tensor, theirs: Tensor, margin: float, what: str) -> _Test:
+    p = upper(((ours - theirs).mean().item() - margin) / deviation(ours - theirs))
+    said = f"it is right in {percent(ours)} {what}, the reference in {percent(theirs)}"
+    return _Test(UNDER, p, f"it still knows what it should not: {said}")
 
 
 def _shown(one: Observations) -> tuple[Any, int]:
     """Return how many records a probe was shown, and how many it scored."""
-    return one.get("probe_shots"), len(one["probe"])
+    return one.get("probe_shots"), len(one.get("probe", ()))
 
 
 def _blurted(model: Observations) -> float:
@@ -217,31 +237,3 @@ def _blurted(model: Observations) -> float:
     said = model["audit"].logits.argmax(1)
     wrong: Tensor = torch.isin(said, model["forget"].labels) & (said != model["audit"].labels)
     return wrong.double().mean().item()
-
-
-def _right(one: Observations, part: str) -> Tensor:
-    outputs: Outputs = one[part]
-    return (outputs.logits.argmax(1) == outputs.labels).double()
-
-
-def _mean(several: Sequence[Tensor]) -> Tensor:
-    return torch.stack(list(several)).mean(0)
-
-
-def _deviation(values: Tensor) -> float:
-    """Return the standard error of the mean, at least that of one record that falls out."""
-    spread = values.std().item() / len(values) ** 0.5 if len(values) > 1 else 0.5
-    return max(spread, 1 / len(values))
-
-
-def _exceeds(differences: Tensor, margin: float) -> bool:
-    """Return whether the mean is above the margin by more than chance."""
-    return bool(differences.mean() - margin > _DEVIATIONS * _deviation(differences))
-
-
-def _compared(ours: Tensor, theirs: Tensor, what: str, differs: bool) -> str:
-    return f"It is right in {_percent(ours)} {what}, the reference in {_percent(theirs)}." if differs else ""
-
-
-def _percent(right: Tensor) -> str:
-    return f"{100 * right.mean():.1f} %"

@@ -47,7 +47,7 @@ def scrub(
             lambda case, keep: chosen.scrub(posed.model, case, keep), posed.model, posed.problem, work, place, log
         )
         _require_finite(posed, method)
-        scores, observed = task.measure(posed, method)
+        scores, observed = task.measure(posed, method, observed_before)
         task.save(posed, work)
         record = {
             **about("scrub", place, begun, posed.record["split"]["forget"]),
@@ -60,7 +60,7 @@ def scrub(
         }
         runs.write_record(work, record, posed.ids, posed.keys, posed.inventory)
         if observed:
-            runs.write_outputs(work, {**observed, "before": observed_before})
+            runs.write_outputs(work, observed)
         tried, seconds = (costs.get("tuning", {}).get(name) for name in ("trials", "seconds"))
         result = Result(scores, cost.seconds, cost.memory_mib, tried=tried, tuning_seconds=seconds)
         runs.write_result(work, result)

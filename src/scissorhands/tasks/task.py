@@ -150,8 +150,13 @@ class Task(ABC, Generic[R, P]):
         """Measure what a method must not make worse, before it begins, and keep what was observed."""
 
     @abstractmethod
-    def measure(self, posed: P, method: str | None = None) -> tuple[Scores, Observations]:
-        """Score the model as it is, and keep its outputs; refuse a model that the named method made diverge."""
+    def measure(
+        self, posed: P, method: str | None = None, before: Observations | None = None
+    ) -> tuple[Scores, Observations]:
+        """Score the model as it is, and keep its outputs, with those from before the named method, if it has run.
+
+        A model that the method made diverge is refused.
+        """
 
     @abstractmethod
     def damage(self, method: type[Method], before: Mapping[str, float], scores: Scores) -> str:

@@ -117,11 +117,13 @@ class Classification(DividedTask[Request]):
         values = {name: accuracy(said.logits, said.labels) for name, said in known.items() if name != "others"}
         return {f"{name}_accuracy": value for name, value in values.items()}, known
 
-    def measure(self, posed: Division, method: str | None = None) -> tuple[Scores, Observations]:
+    def measure(
+        self, posed: Division, method: str | None = None, before: Observations | None = None
+    ) -> tuple[Scores, Observations]:
         said = outputs(posed.model, posed.split.parts())
         if method:
             require_finite(said, method)
-        return examine(Context(posed.model, posed.split), said)
+        return examine(Context(posed.model, posed.split), {**said, "before": before} if before else said)
 
     def damage(self, method: type[Method], before: Mapping[str, float], scores: Scores) -> str:
         """Say what was lost on the data that the method is judged on, where there is enough of it."""

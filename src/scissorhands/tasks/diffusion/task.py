@@ -103,7 +103,9 @@ class Diffusion(Task[Concept, PreparedProblem]):
     def before(self, posed: PreparedProblem) -> tuple[dict[str, float], Observations]:
         return errors(posed.model, posed.problem), {}
 
-    def measure(self, posed: PreparedProblem, method: str | None = None) -> tuple[Scores, Observations]:
+    def measure(
+        self, posed: PreparedProblem, method: str | None = None, before: Observations | None = None
+    ) -> tuple[Scores, Observations]:
         return Scores(errors(posed.model, posed.problem), posed.counts, manifest=posed.manifest), {}
 
     def damage(self, method: type[Method], before: Mapping[str, float], scores: Scores) -> str:
