@@ -1,6 +1,7 @@
 """What new users did, and what harm it did: label orders, damaging settings, a damaging run that was resumed."""
 
 import json
+import re
 import signal
 from pathlib import Path
 
@@ -199,3 +200,23 @@ def test_the_defaults_of_the_command_line_do_no_damage(tmp_path: Path) -> None:
     for forget in ("random:10%", "class:3"):
         answer = cli(f"scrub {trained} --forget {forget} -o {tmp_path}/{forget[:5]}")
         assert (answer.err, answer.code) == ("", 0)
+
+
+@pytest.mark.parametrize(
+    ("example", "least"),
+    [("gray_images", 10), ("vision_transformer", 0), ("photos", 0)],
+)
+def test_what_newcomers_bring_is_forgotten_without_harm_or_settings(
+    example: str, least: float, nursery: Nursery
+) -> None:
+    """`least` is by how many points the accuracy on forgotten records has to fall: they were known by heart."""
+    done = nursery.script(Path(__file__).parents[1] / "examples" / f"{example}.py")
+    assert (done.code, "Warning" in done.err) == (0, False), done.err
+    before, after = (
+        {name: float(value) for name, value in re.findall(r"(\w+) +(\d+\.\d+)", line)}
+        for line in done.out.splitlines()[-2:]
+    )
+    assert after["retain"] >= before["retain"] - 3
+    assert after["test"] >= before["test"] - 5
+    assert after["forget"] <= before["forget"] - least
+    assert abs(after["AUC"] - 0.5) <= abs(before["AUC"] - 0.5) + 0.05  # of 40 records it is known to about that
