@@ -20,7 +20,8 @@ from .descent import Descent
 from .modes import evaluating
 from .outputs import calibration_of, logits, logits_of
 
-_MEASURE_EVERY = 20  # steps between two measurements of the targets
+_RARELY = 20  # steps between two measurements of the targets, at least;
+_AT_MOST = 64  # records are measured per step
 _PAIRS = 200  # pairs of samples that show how far unseen records are from each other
 _LEVEL = 0.1  # of the test: so often it tells two samples of unseen records apart
 _COOLING = 0.4  # of the epochs, in which the learning rate falls to zero
@@ -45,6 +46,7 @@ class Targets:
         self._original = logits_of(original, self.unseen)
         self._kept = torch.isin(self.labels, problem.retain.labels)  # records of classes that are not forgotten whole
         self._stand_ins = stand_ins(problem)[self._kept]
+        self._every = max(_RARELY, (len(self._part) + len(self.unseen)) // _AT_MOST)
 
     def measure(self, model: nn.Module) -> tuple[Tensor, Tensor]:
         """Return the margins of the forgotten records, and their targets.
@@ -66,7 +68,7 @@ class Targets:
         How far they are is measured in evaluation mode, as the model will be used: batch normalization makes margins in
         training mode differ. The gradient is that of the margins in training mode, as for the retained data.
         """
-        if descent.global_step % _MEASURE_EVERY == 0:
+        if descent.global_step % self._every == 0:
             descent.memory[_TARGETS] = self.measure(descent.model)[1]
         targets = descent.memory[_TARGETS].cpu()[batch.labels]
         with torch.no_grad(), evaluating(descent.model):

@@ -114,24 +114,25 @@ class Descent:
         return self._loop.remaining(chain.from_iterable(batches(which, part) for which, part in enumerate(parts)))
 
     @overload
-    def pairs(self, retain: Part, forget: Part) -> Iterator[tuple[Batch, Batch]]: ...
+    def pairs(self, retain: Part, forget: Part, *, forget_size: int = 0) -> Iterator[tuple[Batch, Batch]]: ...
 
     @overload
     def pairs(
-        self, retain: Part, forget: Part, repeat: bool = True, every: int = 1
+        self, retain: Part, forget: Part, repeat: bool = True, every: int = 1, forget_size: int = 0
     ) -> Iterator[tuple[Batch, Batch | None]]: ...
 
     def pairs(
-        self, retain: Part, forget: Part, repeat: bool = True, every: int = 1
+        self, retain: Part, forget: Part, repeat: bool = True, every: int = 1, forget_size: int = 0
     ) -> Iterator[tuple[Batch, Batch | None]]:
         """Walk the batches to retain that are left of this epoch, each with one to forget, or none when these end.
 
-        With `repeat` the batches to forget start again when they end. With `every` only one in so many has one.
+        With `repeat` the batches to forget start again when they end. With `every` only one in so many has one. They
+        are as large as those to retain, unless `forget_size` says otherwise.
         With the parts in the other order it walks the batches to forget, each with one to retain.
         """
         size, passes = int(self._settings["batch_size"]), count() if repeat else range(1)
         self._length = self.problem.steps(retain, size)
-        forgotten = (self.problem.batches(forget, size, "forget", self.epoch, i) for i in passes)
+        forgotten = (self.problem.batches(forget, forget_size or size, "forget", self.epoch, i) for i in passes)
         forget_batches = chain.from_iterable(forgotten)
         retain_batches = self.problem.batches(retain, size, "retain", self.epoch)
         names = self._name(retain), self._name(forget)

@@ -54,7 +54,8 @@ from .calibration import Cooldown, Targets
 
 _MAX_EXTENSION = 5  # times as many epochs, if bounded, while the model is damaged
 _ATTEMPTS = 4  # to repair without damage, if calibrated, each with a quarter of the learning rate
-_STEPS, _SMALL_BATCH = 25, 8  # if calibrated, an epoch has so many steps, unless batches would be smaller than this
+_STEPS, _SMALL_BATCH = 50, 8  # if calibrated, an epoch has so many steps, unless batches would be smaller than this
+_PASSES = 2  # over the data to forget in an epoch, if calibrated
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -128,9 +129,9 @@ class Scissorhands(Method):
     )
     optimizer: str = setting("sgd", optimizers, "what takes the steps; for a run, what trained its model")
     lr: float = setting(
-        Depends("reading", rate(5e-3), {"calibrated": rate(0.01)}),
+        Depends("reading", rate(5e-3), {"calibrated": rate(0.05)}),
         positive,
-        "learning rate; if calibrated, at the start",
+        "learning rate; if calibrated, at the start, and lower where an epoch has more than 50 steps",
     )
     batch_size: int = setting(
         Depends("reading", 64, {"paper": 256, "published": 256}),
@@ -189,10 +190,12 @@ class Scissorhands(Method):
         """
         original, before = snapshot(model), utility(model, problem)
         targets, best, least = Targets(model, problem), original, math.inf
+        size = self._enough_steps(problem)
+        lr = self.lr * min(1.0, _STEPS / problem.steps(problem.retain, size))
         for attempt in range(_ATTEMPTS):
             restore(model, original)
             self._trim(model, problem, log)
-            method = replace(self, lr=self.lr / 4**attempt, batch_size=self._enough_steps(problem))
+            method = replace(self, lr=lr / 4**attempt, batch_size=size)
             try:
                 method._repair_to(targets, model, problem, log)
             except FailedError:
@@ -210,14 +213,19 @@ class Scissorhands(Method):
         """Return the size of a batch: smaller than asked for if an epoch would have too few steps."""
         return min(self.batch_size, max(_SMALL_BATCH, len(problem.retain) // _STEPS))
 
+    def _forget_size(self, problem: Problem) -> int:
+        """Return the size of a batch to forget with which the forgotten data is walked twice while the rest is once."""
+        twice = math.ceil(_PASSES * self.batch_size * len(problem.forget) / len(problem.retain))
+        return min(self.batch_size, max(_SMALL_BATCH, twice))
+
     def _repair_to(self, targets: Targets, model: nn.Module, problem: Problem, log: Log) -> None:
         """Algorithm 1, right, whose forget loss is minus the distance of forgotten records from unseen ones."""
-        descent = Descent(model, problem, self, "repair", log)
+        descent, forget_size = Descent(model, problem, self, "repair", log), self._forget_size(problem)
         cooldown = Cooldown(descent, self.epochs, problem.steps(problem.retain, self.batch_size))
         for _ in descent.epochs(self.epochs):
             if cooldown.is_over(targets.are_met):
                 break
-            for retain_batch, forget_batch in descent.pairs(problem.retain, targets.forget):
+            for retain_batch, forget_batch in descent.pairs(problem.retain, targets.forget, forget_size=forget_size):
                 repair = descent.gradient(retain_batch)
                 loss = targets.loss(descent, forget_batch)
                 forget = descent.gradient(forget_batch, loss, frozen_norm_statistics=True)
