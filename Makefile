@@ -17,12 +17,16 @@ PYTEST := -m pytest -n $(WORKERS) --dist loadfile --no-loadscope-reorder
 # Lines and branches of src, counted with little overhead; what forked and started processes do is not counted.
 SLIPCOVER := -m slipcover --branch --source src/scissorhands --json --out .coverage.json
 
-.PHONY: demo test types branches quick lint clean
+.PHONY: demo docs test types branches quick lint clean
 
 demo: $(READY)
 	$(VENV)/bin/scissorhands demo --overwrite
 
 # Types are checked beside the tests, in the time that a worker waits for processes and disks.
+# The site: open site/index.html. The variable hides a notice about the future of a tool.
+docs: $(READY)
+	NO_MKDOCS_2_WARNING=1 $(VENV)/bin/mkdocs build --strict --quiet
+
 test: $(READY)
 	$(VENV)/bin/ruff check .
 	$(VENV)/bin/ruff format --check .
@@ -50,5 +54,5 @@ clean:
 
 $(READY): pyproject.toml constraints.txt
 	$(PYTHON) -m venv $(VENV)
-	$(VENV)/bin/pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[dev,diffusion,nudity,sign,tune]'
+	$(VENV)/bin/pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[dev,docs,diffusion,nudity,sign,tune]'
 	touch $@

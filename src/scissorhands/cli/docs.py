@@ -4,14 +4,23 @@ python -m scissorhands.cli.docs docs      # writes the pages into the folder
 """
 
 import sys
+from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
+from ..bench.diffusion import PipelineRecipe
+from ..bench.recipe import Recipe
 from ..choices import LEVELS
+from ..data.sources import Source
 from ..evaluation.context import Evaluation
 from ..methods import choose_optimizer
+from ..methods.training import Training
 from ..metrics import METRICS
+from ..runs.diffusion.judging import Judging
 from ..settings import Settings
 from ..tasks import methods
+from ..tasks.diffusion.drawing import Drawing
+from ..tasks.diffusion.erasure import Erasure
 from .describe import details, shown, summary
 
 
@@ -130,16 +139,58 @@ def metrics_page() -> str:
     return "\n".join(lines) + "\n"
 
 
+_RECIPES = """# Recipes, key by key
+
+Made by `python -m scissorhands.cli.docs docs` from the lines that define the keys.
+
+A recipe is one experiment in a TOML file. It holds only what differs from the defaults below; a key that is not known
+is refused with the nearest one. `forget` must be given, and `data` and `model` or `pipeline` and `prompts`.
+[command-line.md](command-line.md#recipes) shows a recipe, `recipes/` has those of the paper, and `scissorhands bench
+RECIPE --dry-run` says what a recipe would run.
+
+- A table named like a method has its settings: [methods.md](methods.md). A list of values is a sweep, a row for each.
+- `[METHOD.paper]`, `[METHOD.script]` and `[METHOD.ours]` are variants, with a row each.
+- A recipe with `pipeline` or `prompts` is about a pipeline; any other is about a classifier.
+"""
+
+# The tables of a recipe: under which name, what they are, and which keys they have.
+_TABLES: tuple[tuple[str, str, type[Settings]], ...] = (
+    ("For a classifier", "The keys at the top of the file.", Recipe),
+    ("`[data]`", 'How data is read. `data = "digits"` is short for its `name`.', Source),
+    ("`[training]`", "How the original and the retrained model are trained.", Training),
+    ("For a pipeline", "The keys at the top of the file.", PipelineRecipe),
+    ("`[erasure]`", "How the concept is erased; `[METHOD.erasure]` overrides it for one method.", Erasure),
+    ("`[drawing]`", "How images are drawn.", Drawing),
+    ("`[judging]`", "By what images are judged.", Judging),
+)
+
+
+def recipes_page() -> str:
+    """Return every key of a recipe as Markdown."""
+    lines = [_RECIPES]
+    for title, what, kind in _TABLES:
+        lines += [f"## {title}", "", what, "", *_settings(kind), ""]
+    return "\n".join(lines).rstrip() + "\n"
+
+
 def _settings(kind: type[Settings]) -> list[str]:
     """Return the settings as a Markdown table."""
     rows = [
-        f"| `{row['name']}` | `{shown(row['default'])}` | {row['rule']} | {row['meaning']} |"
+        f"| `{row['name']}` | {_default(row)} | {row['rule']} | {row['meaning']} |"
         for row in kind.described()
+        if row["name"] != "settings"  # of a recipe: they stand in tables of the methods' names
     ]
     return ["| setting | default | rule | meaning |", "|---|---|---|---|", *rows]
 
 
-PAGES = {"methods.md": methods_page, "metrics.md": metrics_page}
+def _default(row: Mapping[str, Any]) -> str:
+    """Return a default as Markdown; a table of settings is described by itself."""
+    if isinstance(row["default"], Settings):
+        return "the defaults"
+    return "" if row["default"] is None else f"`{shown(row['default'])}`"
+
+
+PAGES = {"methods.md": methods_page, "metrics.md": metrics_page, "recipes.md": recipes_page}
 
 
 if __name__ == "__main__":

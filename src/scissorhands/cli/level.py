@@ -35,7 +35,7 @@ def deepened(audit: Audit, dry_run: bool) -> Run:
         _show_plan(audit, dry_run)
         if dry_run:
             return audit.run
-        with progress() as log:
+        with progress(f"level {audit.level}") as log:
             return audit.carry_out(log)
     finally:
         if rank() == 0:
