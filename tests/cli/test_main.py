@@ -276,7 +276,8 @@ def test_no_command_at_all_is_answered_with_the_help() -> None:
 
 def test_training_writes_a_whole_run(trained: Path) -> None:
     names = {str(p.relative_to(trained)) for p in trained.rglob("*") if p.is_file()}
-    assert names == {"run.toml", "log.jsonl", "scores.json", "model/config.json", "model/model.safetensors"}
+    whole = {"run.toml", "log.jsonl", "inventory.json", "scores.json", "model/config.json", "model/model.safetensors"}
+    assert names == whole
     run = runs.read(trained)
     assert run.method == "original"
     assert run.settings["epochs"] == 2

@@ -110,6 +110,7 @@ def test_an_inventory_is_read_as_it_was_written(tmp_path: Path) -> None:
         '{"train": 3, "test": 4}',
         json.dumps({name: {**EMPTY, "labels": [1]} for name in ("train", "test")}),
         json.dumps({name: {**EMPTY, "labels": ["a"], "hashes": ["b"]} for name in ("train", "test")}),
+        json.dumps({name: {**EMPTY, "labels": [10**30], "hashes": ["b"]} for name in ("train", "test")}),
         json.dumps({"train": EMPTY}),
     ],
 )

@@ -837,6 +837,7 @@ RUN_FILES = (
     "scores.json",
     "forget.txt",
     "before.txt",
+    "inventory.json",
     "outputs.safetensors",
     "log.jsonl",
     "model/config.json",

@@ -206,6 +206,7 @@ def test_a_finished_run_holds_no_trace_of_its_checkpoints(nursery: Nursery, base
     assert resumed(nursery, base, "clean").code == 0
     assert sorted(path.name for path in (base / "clean").iterdir()) == [
         "forget.txt",
+        "inventory.json",
         "log.jsonl",
         "model",
         "outputs.safetensors",

@@ -15,6 +15,8 @@ from ..errors import DataError, ReadError
 from ..files import read_json
 from .records import Array, Columns, Fetched, Records
 
+_MOST_CLASSES = 1 << 31
+
 
 @dataclass(frozen=True)
 class Inventory:
@@ -74,7 +76,8 @@ def read_inventories(path: Path) -> dict[str, Inventory]:
 def _is_whole(one: Inventory) -> bool:
     kinds = ((one.shape, int), (one.labels, int), (one.hashes, str), (one.keys, str))
     lists = all(isinstance(values, list) and all(isinstance(x, kind) for x in values) for values, kind in kinds)
-    counts = lists and len(one.labels) == len(one.hashes) and len(one.keys) in (0, len(one.labels))
+    known = lists and all(0 <= label < _MOST_CLASSES for label in one.labels)
+    counts = known and len(one.labels) == len(one.hashes) and len(one.keys) in (0, len(one.labels))
     return counts and isinstance(one.fingerprint, str)
 
 
