@@ -67,12 +67,22 @@ class Run(runs.Run):
         """Return the folder of the model, in the format that it came in."""
         return self.folder / "model"
 
-    def evaluate(self, level: str = "standard", *, factory: str | None = None, log: Log = ignore) -> "Run":
-        """Look deeper, as `scissorhands evaluate RUN --level LEVEL`, and return the run with what was found."""
+    def evaluate(
+        self,
+        level: str = "standard",
+        *,
+        training: Mapping[str, Any] | None = None,
+        factory: str | None = None,
+        log: Log = ignore,
+    ) -> "Run":
+        """Look deeper, as `scissorhands evaluate RUN --level LEVEL`, and return the run with what was found.
+
+        `training` says how reference models are trained, if not as the model was.
+        """
         tasks.require_level(level, tasks.find(str(self.folder)), str(self.folder))
         with runs.locked(self.folder):
             device = Place(self.folder).torch_device()
-            return self._of(Audit(runs.checked(self.folder), level, {}, {}, factory, device).carry_out(log))
+            return self._of(Audit(runs.checked(self.folder), level, {}, training or {}, factory, device).carry_out(log))
 
     def report(self, output: str | Path = "report.html", *, pictures: bool = False) -> Path:
         """Write its page, as `scissorhands report RUN`, and return where that is."""

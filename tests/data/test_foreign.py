@@ -173,3 +173,9 @@ def test_a_boundary_method_says_that_it_needs_images() -> None:
     split = sh.split(Dataset.from_list(texts(10)), sh.Forget("random:10%"), unseen=0)
     with pytest.raises(ModelError, match="moves an input by its gradient"):
         sh.BoundaryShrink(epochs=1).scrub(Reader(), split.problem())
+
+
+def test_a_function_of_rows_reads_only_what_it_asks_for() -> None:
+    rows = {"input_ids": [[1, 2], [3, 4], [5, 6]], "who": ["a", "b", "a"], "label": [0, 1, 0]}
+    found = sh.split(Dataset.from_dict(rows), lambda row: row["who"] == "b" and "label" in row, unseen=())
+    assert found.forget.ids.tolist() == [1]

@@ -1,7 +1,8 @@
 """What to forget, as a value of Python: a string, ids or keys, a mask, or a function of rows."""
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from functools import cache
 from operator import index
 from typing import Any
 
@@ -50,11 +51,27 @@ def asked(what: What) -> "Forget | Choice":
     return Choice(what if callable(what) or isinstance(what, Tensor | np.ndarray) else list(what))
 
 
+class _Row(Mapping[str, Any]):
+    """What the columns say of one record; a column is read when it is asked for."""
+
+    def __init__(self, columns: Mapping[str, Callable[[], Any]], number: int) -> None:
+        self._columns, self._number = columns, number
+
+    def __getitem__(self, name: str) -> Any:
+        return self._columns[name]()[self._number]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._columns)
+
+    def __len__(self) -> int:
+        return len(self._columns)
+
+
 def _fulfilling(test: Callable[[Row], bool], records: Records, among: Tensor) -> Tensor:
     """Return the records for whose row of columns the function is true; `key` is one of the columns."""
-    columns = {name: read() for name, read in records.columns.items()}
-    columns["key"] = np.array(records.keys, dtype=object)
-    rows = ({name: column[i] for name, column in columns.items()} for i in among.tolist())
+    columns: dict[str, Callable[[], Any]] = {name: cache(read) for name, read in records.columns.items()}
+    columns["key"] = lambda: records.keys
+    rows = (_Row(columns, i) for i in among.tolist())
     return among[torch.tensor([bool(test(row)) for row in rows], dtype=torch.bool)]
 
 
