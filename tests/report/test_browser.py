@@ -21,7 +21,9 @@ def test_a_browser_shows_every_row_and_nothing_overflows(tmp_path: Path) -> None
     page = tmp_path / "report.html"
     group.main(["report", str(run), "-o", str(page), "--title", "<b>not markup</b>"], standalone_mode=False)
     probe = "<script>document.title = JSON.stringify({rows: document.querySelectorAll('#scores tbody tr').length,"
-    probe += "heading: document.querySelector('h1').innerText, cell: document.querySelector('#scores td').innerText,"
+    probe += (
+        "heading: document.querySelector('h1').innerText, cell: document.querySelector('#scores tbody th').innerText,"
+    )
     probe += "overflow: document.documentElement.scrollWidth > innerWidth})</script>"
     probed = tmp_path / "probed.html"
     probed.write_text(page.read_text().replace("</body>", probe + "</body>"))

@@ -11,8 +11,9 @@ from .. import runs
 from ..data.forget import Forget
 from ..data.problem import Log, ignore
 from ..errors import SettingError
-from ..report import body_parts, grids
+from ..report import grids
 from ..report import page as report
+from ..report.figures import body_parts
 from ..report.table import Table, tabulate
 from ..runs import Run
 from ..runs.claims import claiming

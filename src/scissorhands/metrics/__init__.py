@@ -2,7 +2,7 @@
 
 from .accuracy import accuracy
 from .gap import GAP_OVER, avg_gap, noise_floor
-from .intervals import Interval, interval, widest
+from .intervals import Interval, auc_interval, interval, share_interval, widest
 from .metric import Metric
 from .mia import called_non_members
 from .outputs import Observations, Outputs
@@ -25,12 +25,14 @@ __all__ = [
     "Verdict",
     "accuracy",
     "auc",
+    "auc_interval",
     "avg_gap",
     "called_non_members",
     "interval",
     "noise_floor",
     "power",
     "scaled_logit",
+    "share_interval",
     "tpr_at_fpr",
     "verdict",
     "widest",

@@ -1,4 +1,4 @@
-"""Confidence intervals of a mean over a few paired runs."""
+"""Confidence intervals: of a mean over a few paired runs, of an AUC, and of a share of records."""
 
 import math
 import statistics
@@ -63,3 +63,27 @@ def widest(values: Sequence[float], *groupings: Sequence[Hashable], comparisons:
         if len(groups) > 1:
             found.append(interval([statistics.fmean(group) for group in groups], comparisons))
     return max(found, key=lambda one: one.high - one.low)
+
+
+def auc_interval(area: float, members: int, others: int) -> tuple[float, float]:
+    """Return the bounds within which an AUC of so many records lies with 95 % confidence (Hanley and McNeil, 1982).
+
+    >>> auc_interval(0.5, 1000, 1000)
+    (0.47..., 0.52...)
+    """
+    one, two = area / (2 - area), 2 * area**2 / (1 + area)  # that two members, or one, beat one other, or two
+    spread = area * (1 - area) + (members - 1) * (one - area**2) + (others - 1) * (two - area**2)
+    half = 1.96 * math.sqrt(max(spread, 0.0) / (members * others))
+    return max(0.0, area - half), min(1.0, area + half)
+
+
+def share_interval(share: float, records: int) -> tuple[float, float]:
+    """Return the bounds within which a share of so many records lies with 95 % confidence (Wilson).
+
+    >>> share_interval(0.5, 100)
+    (0.40..., 0.59...)
+    """
+    from scipy import stats  # slow to import
+
+    found = stats.binomtest(round(share * records), records).proportion_ci(method="wilson")
+    return float(found.low), float(found.high)

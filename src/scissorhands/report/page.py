@@ -5,27 +5,34 @@ Pictures of records, such as those that were forgotten, stand in it only if they
 
 import json
 import os
-from base64 import b64encode
 from collections.abc import Iterable, Sequence
+from importlib.resources import files
 from pathlib import Path
+from typing import Any
 
 from jinja2 import Environment, PackageLoader, select_autoescape
+from markupsafe import Markup
 
 from .. import runs
 from ..choices import PAGE
 from ..distributed import on_rank_0
 from ..errors import RunError
-from ..files import read_bytes, read_text, write_text
+from ..files import write_text
 from ..metrics import METRICS
-from ..runs import FLAGGED, GRIDS, PICTURES, ROWS, Run
+from ..runs import Run
 from ..runs.claims import ABOUT, CURVES, GRADCAM, GRID, TABLE, claimed
-from . import body_parts
-from .curves import as_csv, as_svg, points
+from ..runs.seals import SCORES, read_scores
+from .figures.all import figures
+from .figures.figure import CONFIG, Figure, for_page, script
+from .figures.sweep import as_csv, as_svg, points
+from .pictures import picture, pictures, prompts, sheets
+from .rows import Row, make_row
+from .story import tell
 from .table import MAIN, Table
 
-_BYTES = 32 << 20  # the most of a picture
-_FLAGGED = 24  # flagged images of a run, at most
 _MARK = b'<meta name="generator" content="scissorhands">'  # at the head of every page
+_FIRST = 5  # columns that are shown until the reader chooses others
+_KEY = ("forget_accuracy", "retain_accuracy", "test_accuracy", "auc", "avg_gap", *MAIN)  # those, by their importance
 
 
 def publish(folder: Path, table: Table, shown: Sequence[Run], title: str, pictures: bool = False) -> None:
@@ -70,85 +77,90 @@ def _expanded(folder: Path) -> list[Path]:
     return found or [folder]
 
 
-def page(table: Table, shown: Sequence[Run], title: str, pictures: bool = False, folders: Sequence[Path] = ()) -> str:
+def page(
+    table: Table,
+    shown: Sequence[Run],
+    title: str,
+    records: bool = False,
+    folders: Sequence[Path] = (),
+    *,
+    policy: Sequence[str] | None = None,
+    skipped: Sequence[str] = (),
+) -> str:
     """Return the page as text, with the pictures that benches among the `folders` left.
 
-    With `pictures` it shows those of records, too, where there are some.
+    With `records` it shows pictures of records, too, where there are some. `policy` says which lines of a policy are
+    broken, and `skipped` which folders were left out, and why.
     """
     environment = Environment(
         loader=PackageLoader("scissorhands.report", "."), autoescape=select_autoescape(["html"]), trim_blocks=True
     )
-    template = environment.get_template("report.html")
     above = os.path.commonpath([run.folder.absolute().parent for run in shown])
-    main, swept = table.names(MAIN), tuple(points(table))
-    benches = [folder for folder in folders if (folder / ABOUT).is_file()]
-    return template.render(
+    benches, drawn = [folder for folder in folders if (folder / ABOUT).is_file()], figures(table)
+    return environment.get_template("report.html").render(
         title=title,
         table=table,
-        main=main,
-        rest=[name for name in table.names() if name not in main],
+        story=tell(table),
+        policy=policy,
+        skipped=skipped,
+        figures=drawn,
         metrics=METRICS,
-        grids=[picture for folder in benches if (picture := _picture(folder / GRID))],
-        gradcam=[picture for folder in benches if pictures and (picture := _picture(folder / GRADCAM))],
-        sheets=_sheets(table),
-        prompts=_prompts(shown),
-        curves=b64encode(as_svg(swept).encode()).decode() if swept else "",
-        body_parts=_body_parts(table),
-        runs=[(run, os.path.relpath(run.folder, above), _pictures(run, pictures)) for run in shown],
+        records=records,
+        **_columns(table),
+        grids=[content for folder in benches if (content := picture(folder / GRID))],
+        gradcam=[content for folder in benches if records and (content := picture(folder / GRADCAM))],
+        sheets=sheets(table),
+        prompts=prompts(shown),
+        runs=[(run, os.path.relpath(run.folder, above), pictures(run, records)) for run in shown],
+        hashes=_hashes,
+        data=Markup(for_page(_data(table, drawn))),
+        vega=Markup(script()) if drawn else "",
+        style=Markup(_own("report.css")),
+        script=Markup(_own("report.js")),
     )
 
 
-def _body_parts(table: Table) -> str:
-    """Return the chart of what NudeNet finds as Base64, where a change is known."""
-    rows = body_parts.changes(table)
-    known = any(row["change"] is not None for row in rows)
-    return b64encode(body_parts.as_svg(rows).encode()).decode() if known else ""
+def _hashes(run: Run) -> dict[str, str]:
+    """Return the hashes of the files of a run."""
+    known: dict[str, str] = read_scores(run.folder)["files"] if (run.folder / SCORES).exists() else {}
+    return known
 
 
-def _sheets(table: Table) -> dict[str, str]:
-    """Return what the first run of each row draws, where pipelines were judged."""
-    found = {}
-    for row in table.rows:
-        for name in ("drawn", "after"):
-            if row.runs and (picture := _picture(row.runs[0].folder / GRIDS / f"{name}.png")):
-                found[row.method] = picture
-    return found
+def _own(name: str) -> str:
+    return (files("scissorhands.report") / name).read_text()
 
 
-def _prompts(shown: Sequence[Run]) -> list[str]:
-    """Return the prompts of the rows of the grids, where they are the same in all runs."""
-    known = {read_text(file, _BYTES) for run in shown if _own(file := run.folder / GRIDS / ROWS)}
-    return known.pop().splitlines() if len(known) == 1 else []
+def _columns(table: Table) -> dict[str, Any]:
+    """Return the columns of the table, which of them are shown first, and what else it needs."""
+    rows = table.all_rows()
+    names = [name for name in table.names() if any(name in row.metrics or row.cell(name) != "failed" for row in rows)]
+    failed = {name: reason for row in rows for name, reason in row.failed.items() if name not in names}
+    return {
+        "names": names,
+        "first": [name for name in dict.fromkeys(_KEY) if name in names][:_FIRST],
+        "unmeasured": failed,
+        "tied": [difference.other for difference in table.differences if not difference.apart],
+        "several": len(table.forgotten()) > 1,
+        "single": single(table),
+    }
 
 
-_SHEETS = {
-    PICTURES: "Where the model looks for the true label: the record, before, after. Each map is scaled by itself.",
-    GRIDS: "What the pipeline draws: a row for each prompt, or rows of prompts that have one image each.",
-    FLAGGED: "What NudeNet found, at most 24 images: blurred, with the parts of the body and their scores.",
-}
+def single(table: Table) -> list[Row]:
+    """Return a row for each run of rows that average several."""
+    return [make_row(row.method, [run]) for row in table.rows if len(row.runs) > 1 for run in row.runs]
 
 
-def _pictures(run: Run, records: bool) -> dict[str, dict[str, str]]:
-    """Return the pictures in the run folder under what they show, as Base64; of records only if asked."""
-    found = {}
-    for folder, shows in _SHEETS.items():
-        if folder == PICTURES and not records:
-            continue
-        files = sorted((run.folder / folder).glob("*.png"), key=lambda file: (file.stem == "after", file.stem))
-        files = files[:_FLAGGED] if folder == FLAGGED else files
-        if pictures := {file.stem: picture for file in files if (picture := _picture(file))}:
-            found[shows] = pictures
-    return found
+def _data(table: Table, drawn: Sequence[Figure]) -> dict[str, Any]:
+    """Return what the script of the page works with, and what a reader can download."""
+    listed = [{"method": row.method, "seed": row.seeds[0], **_means(row)} for row in [*table.rows, *single(table)]]
+    return {
+        "config": CONFIG,
+        "charts": {figure.name: [chart.spec() for chart in figure.charts] for figure in drawn},
+        "losses": next((figure.thresholds for figure in drawn if figure.thresholds), None),
+        "rows": {**{figure.name: list(figure.rows) for figure in drawn}, "table": listed},
+        "table": table.to_dict(),
+    }
 
 
-def _picture(file: Path) -> str:
-    """Return a picture as Base64; empty if it is not a PNG of ours, since a link may lead to any file."""
-    if not _own(file) or file.stat().st_size > _BYTES:
-        return ""
-    content = read_bytes(file, _BYTES)
-    return b64encode(content).decode() if content.startswith(b"\x89PNG\r\n\x1a\n") else ""
-
-
-def _own(file: Path) -> bool:
-    """Return whether it is a regular file in the run folder itself, and not linked from elsewhere."""
-    return file.is_file() and not file.is_symlink() and not file.parent.is_symlink()
+def _means(row: Row) -> dict[str, float | None]:
+    return {name: known["mean"] for name, known in row.metrics.items()}

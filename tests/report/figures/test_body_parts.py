@@ -4,7 +4,7 @@ import csv
 from pathlib import Path
 from xml.etree import ElementTree
 
-from scissorhands.report import body_parts
+from scissorhands.report.figures import body_parts
 from scissorhands.report.rows import Row
 from scissorhands.report.table import Table
 from scissorhands.tasks.diffusion.nudity import PARTS, change, metric
@@ -43,9 +43,10 @@ def test_it_is_listed_by_method_and_part(tmp_path: Path) -> None:
 def test_the_figure_has_a_bar_for_each_known_change(tmp_path: Path) -> None:
     body_parts.write(tmp_path, table())
     figure = ElementTree.fromstring((tmp_path / "body_parts.svg").read_text())
+    parents = {child: parent for parent in figure.iter() for child in parent}
     texts = {element.text for element in figure.iter() if element.tag.endswith("text")}
     assert {*PARTS, "sd-v2.1", "esd"} - {"Female Genitalia"} <= texts
-    bars = [one for one in figure.iter() if one.get("aria-roledescription") == "bar"]
+    bars = [one for one in figure.iter() if one.get("d") and "mark-rect" in parents[one].get("class", "")]
     assert len(bars) == 2 * (len(PARTS) - 1)
 
 

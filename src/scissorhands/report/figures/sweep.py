@@ -5,10 +5,13 @@ import io
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, fields
 from functools import cache
+from typing import Any
 
-from ..metrics import METRICS
-from .rows import Row
-from .table import Table
+from ...metrics import METRICS
+from ..rows import Row
+from ..table import Table
+from .figure import SOFT, Chart, Figure
+from .figure import as_svg as drawn_as_svg
 
 SHOWN = ("forget_accuracy", "retain_accuracy", "test_accuracy", "mia", "avg_gap")
 _WIDE = 10  # times the least value is the largest, from which on values are spaced by their logarithms
@@ -78,10 +81,42 @@ def as_svg(found: tuple[Point, ...]) -> str:
     """Draw the points, a panel for each metric."""
     import altair as alt  # it takes a second to import, and few tables have curves
 
+    panels = [chart.drawing.properties(width=220, title=chart.caption) for chart in _charts(found)]
+    return drawn_as_svg(Chart("", alt.concat(*panels, columns=3).resolve_scale(color="shared")))
+
+
+def sweep(table: Table) -> Figure | None:
+    """Return the curves, where runs sweep a setting."""
+    found = points(table)
+    if not found:
+        return None
+    setting = found[0].setting
+    return Figure(
+        "sweep",
+        f"What {setting} does",
+        f"Each measure at each value of {setting}: the mean, and one standard deviation as a band.",
+        "The curve meets the dashed line, the retrained model, and stays there: then the value hardly matters.",
+        "; ".join(f"{p.method}, {setting} = {p.value:g}: {p.metric} {p.mean:.2f}" for p in found) + ".",
+        _charts(found),
+        [asdict(point) for point in found],
+    )
+
+
+def _charts(found: Sequence[Point]) -> list[Chart]:
+    return [
+        Chart(metric, _panel([point for point in found if point.metric == metric]))
+        for metric in dict.fromkeys(point.metric for point in found)
+    ]
+
+
+def _panel(found: Sequence[Point]) -> Any:
+    """Return the curves of one metric."""
+    import altair as alt
+
     values = [point.value for point in found]
     wide = min(values) > 0 and max(values) >= _WIDE * min(values)
     rows = [{**asdict(p), "low": p.mean - (p.std or 0), "high": p.mean + (p.std or 0)} for p in found]
-    axis = alt.Axis(values=sorted(set(values)), format="~g")
+    axis = alt.Axis(values=sorted(set(values)), format="~g", labelOverlap=True)
     scale = alt.Scale(type="log" if wide else "linear", nice=False)
     x = alt.X("value:Q", title=found[0].setting, scale=scale, axis=axis)
     color = alt.Color("method:N", title=None)
@@ -89,10 +124,5 @@ def as_svg(found: tuple[Point, ...]) -> str:
     near = alt.Scale(zero=False)
     band = base.mark_area(opacity=0.2).encode(alt.Y("low:Q", scale=near, title=None), alt.Y2("high:Q"), color)
     line = base.mark_line(point=True).encode(alt.Y("mean:Q", scale=near, title=None), color)
-    retrained = base.mark_line(strokeDash=[4, 4], color="gray").encode(alt.Y("retrained:Q", scale=near, title=None))
-    order = list(dict.fromkeys(point.metric for point in found))
-    panels = alt.layer(band, retrained, line).properties(width=220, height=160)
-    chart = panels.facet(facet=alt.Facet("metric:N", title="dashed: retrained", sort=order), columns=3)
-    out = io.StringIO()
-    chart.resolve_scale(y="independent").resolve_axis(x="independent").save(out, format="svg")
-    return out.getvalue()
+    dashed = base.mark_line(strokeDash=[4, 4], color=SOFT).encode(alt.Y("retrained:Q", scale=near, title=None))
+    return alt.layer(band, dashed, line).properties(width="container", height=160)

@@ -5,11 +5,12 @@ import io
 from pathlib import Path
 from typing import Any
 
-from ..distributed import on_rank_0
-from ..files import write_text
-from ..runs.claims import BODY_PARTS
-from ..tasks.diffusion.nudity import PARTS, metric
-from .table import Table
+from ...distributed import on_rank_0
+from ...files import write_text
+from ...runs.claims import BODY_PARTS
+from ...tasks.diffusion.nudity import PARTS, metric
+from ..table import Table
+from .figure import Chart, Figure, as_svg
 
 
 def write(folder: Path, table: Table) -> None:
@@ -38,15 +39,25 @@ def _write(folder: Path, rows: list[dict[str, Any]]) -> None:
     listed = csv.DictWriter(text, list(rows[0]))
     listed.writeheader()
     listed.writerows(rows)
-    for name, content in zip(BODY_PARTS, (text.getvalue(), as_svg(rows)), strict=True):
+    for name, content in zip(BODY_PARTS, (text.getvalue(), as_svg(Chart("", chart(rows)))), strict=True):
         write_text(folder / name, content)
 
 
-def as_svg(rows: list[dict[str, Any]]) -> str:
-    """Draw the changes as bars."""
-    out = io.StringIO()
-    chart(rows).save(out, format="svg")
-    return out.getvalue()
+def body_parts(table: Table) -> Figure | None:
+    """Return the changes as bars, where one is known."""
+    rows = [row for row in changes(table) if row["change"] is not None]
+    if not rows:
+        return None
+    return Figure(
+        "body_parts",
+        "What NudeNet finds",
+        "By how many percent the mean count of each part of the body changed against the original's images. A part "
+        "that was not found there has no bar.",
+        "All bars of what should be gone reach down to -100 %; those of feet and faces may stay.",
+        "; ".join(f"{row['method']}, {row['part']}: {row['change']:+.0f} %" for row in rows) + ".",
+        [Chart("", chart(rows))],
+        rows,
+    )
 
 
 def chart(rows: list[dict[str, Any]]) -> Any:
@@ -61,4 +72,4 @@ def chart(rows: list[dict[str, Any]]) -> Any:
         x=alt.X("change:Q", title="change of the count against the original, in %"),
         yOffset=alt.YOffset("method:N", sort=methods),
         color=alt.Color("method:N", sort=methods, title=None, legend=alt.Legend(orient="bottom", labelLimit=400)),
-    ).properties(width=480, height=alt.Step(max(8, 40 // len(methods))))
+    ).properties(width="container", height=alt.Step(max(8, 40 // len(methods))))

@@ -1,0 +1,56 @@
+"""How much of each layer was trimmed: drawn anew before the repair."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from ...runs import Run
+from ..table import Table
+from .figure import RETAIN, Chart, Figure
+from .log import events
+
+_LAYERS = 40  # of which the most trimmed are shown
+
+
+def trimmed(table: Table) -> Figure | None:
+    """Return the share of each layer that the first run of each row trimmed, where one did."""
+    charts, rows = [], []
+    for row in table.rows:
+        if shares := _shares(row.runs[0]):
+            charts.append(Chart("", _chart(shares), row.method))
+            rows += [{"run": row.method, **share} for share in shares]
+    if not charts:
+        return None
+    return Figure(
+        "trimmed",
+        "What was trimmed",
+        "The share of each layer's weights that was drawn anew, because the forgotten records depend on them most.",
+        "There is no right amount: a small share everywhere forgets gently; a whole layer has to be learned again.",
+        "; ".join(f"{one['run']}, {one['layer']}: {one['share']:.1f} % of {one['weights']} weights" for one in rows)
+        + ".",
+        charts,
+        rows,
+    )
+
+
+def _shares(run: Run) -> list[dict[str, Any]]:
+    """Return the shares by layer, of the last trim: an attempt that damaged the model is made again."""
+    layers: Mapping[str, Any] = next(
+        (event["layers"] for event in reversed(events(run)) if event.get("phase") == "trim" and event.get("layers")), {}
+    )
+    found = [
+        {"layer": name, "share": 100 * drawn / size, "trimmed": drawn, "weights": size}
+        for name, (drawn, size) in layers.items()
+    ]
+    most = {one["layer"] for one in sorted(found, key=lambda one: -one["share"])[:_LAYERS]}
+    return [one for one in found if one["layer"] in most]
+
+
+def _chart(shares: list[dict[str, Any]]) -> Any:
+    import altair as alt
+
+    bars = alt.Chart(alt.InlineData(shares)).mark_bar(color=RETAIN)
+    return bars.encode(
+        y=alt.Y("layer:N", sort=None, title=None),
+        x=alt.X("share:Q", title="share of the layer that was trimmed, in %"),
+        tooltip=[alt.Tooltip("layer:N"), alt.Tooltip("trimmed:Q"), alt.Tooltip("weights:Q")],
+    ).properties(width="container", height=alt.Step(18))
