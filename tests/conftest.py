@@ -31,6 +31,8 @@ SLOW = {
         "test_python.py",
         "test_newcomers.py",
         "test_page.py",
+        "test_output.py",
+        "test_compare.py",
     ),
     *(
         "test_precision.py",

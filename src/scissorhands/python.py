@@ -12,7 +12,7 @@ from .data.problem import Log, ignore
 from .errors import SettingError, did_you_mean
 from .evidence.pack import write_pack
 from .methods import METHODS, Method
-from .report.output import write_page
+from .report.output import write_report
 from .runs.audit import Audit
 from .runs.place import Place
 from .runs.scrub import scrub as scrub_model
@@ -85,8 +85,8 @@ class Run(runs.Run):
             return self._of(Audit(runs.checked(self.folder), level, {}, training or {}, factory, device).carry_out(log))
 
     def report(self, output: str | Path = "report.html", *, pictures: bool = False) -> Path:
-        """Write its page, as `scissorhands report RUN`, and return where that is."""
-        write_page([self.folder], Path(output), f"Report of {self.folder.name}", pictures)
+        """Write its page, or its table by the ending, as `scissorhands report RUN`, and return where that is."""
+        write_report([self.folder], Path(output), f"Report of {self.folder.name}", pictures=pictures)
         return Path(output)
 
     def evidence(

@@ -9,11 +9,10 @@ from pathlib import Path
 import pytest
 from PIL import Image
 
+from helpers import tinybench
 from helpers.commands import cli, done
 from helpers.forged import reseal
 from scissorhands import runs
-from scissorhands.bench.classification import bench
-from scissorhands.bench.recipe import Recipe
 from scissorhands.methods.damage import damage
 from scissorhands.report import page as report
 from scissorhands.report import pictures
@@ -21,27 +20,6 @@ from scissorhands.report.table import tabulate
 from scissorhands.runs.score import compare
 from scissorhands.settings import to_toml
 from scissorhands.tasks.diffusion.nudity import PARTS, metric
-
-RECIPE = """data = "digits"
-model = "small"
-forget = "class:3"
-seeds = [0, 1]
-methods = ["retrain", "finetune"]
-model_set = {width = 2}
-[training]
-epochs = 1
-[finetune]
-epochs = 1
-"""
-
-
-@pytest.fixture(scope="module")
-def complete(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The folder of a small bench."""
-    folder = tmp_path_factory.mktemp("report")
-    (folder / "recipe.toml").write_text(RECIPE)
-    bench(Recipe.read(folder / "recipe.toml"), folder / "bench", "cpu")
-    return folder / "bench"
 
 
 @pytest.fixture
@@ -103,10 +81,10 @@ def test_what_is_no_run_is_refused_by_name(benched: Path) -> None:
 # Where it writes
 
 
-@pytest.mark.parametrize("name", ["all.csv", "all.json", "page", "page.html.txt"])
-def test_a_report_is_a_page_by_name(name: str, benched: Path) -> None:
+@pytest.mark.parametrize("name", ["all.xlsx", "page", "page.html.txt"])
+def test_the_ending_says_what_a_report_is(name: str, benched: Path) -> None:
     Path(name).write_text("kept")
-    refused(f"report {benched} -o {name}", "a name that ends in .html or .htm")
+    refused(f"report {benched} -o {name}", "a name that ends in .html, .htm, .pdf, .md, .csv, .tex or .json")
     assert Path(name).read_text() == "kept"
     done(f"report {benched} -o PAGE.HTM")
 
@@ -123,7 +101,7 @@ def test_a_report_replaces_no_link_and_no_pipe(benched: Path) -> None:
 
 def test_a_report_replaces_its_own_page_and_no_other(benched: Path) -> None:
     Path("report.html").write_text("<h1>My thesis</h1>")
-    refused(f"report {benched}", "it exists and is not a report")
+    refused(f"report {benched}", "it exists and is not a page of scissorhands")
     assert Path("report.html").read_text() == "<h1>My thesis</h1>"
     Path("report.html").unlink()
     for title in ("one", "two"):
@@ -237,7 +215,7 @@ def damaged(folder: Path) -> str:
 def test_damage_is_told_wherever_a_table_is_shown(benched: Path) -> None:
     sentence = damaged(benched / "seed-1/finetune")
     for command in (f"report {benched}", "bench recipe.toml -o bench"):
-        Path("recipe.toml").write_text(RECIPE)
+        Path("recipe.toml").write_text(tinybench.RECIPE)
         for more in ("", " --json"):
             answer = done(command + more)
             assert answer.err.splitlines()[0] == f"warning: damaged: finetune, seed 1: {sentence}"
@@ -262,7 +240,7 @@ def test_a_reference_that_was_replaced_is_told_and_a_bench_compares_again(benche
     assert note in done(f"report {benched}").out
     assert note in Path("report.html").read_text()
     assert note in json.loads(done(f"report {benched} --json").out)["stale"]
-    Path("recipe.toml").write_text(RECIPE)
+    Path("recipe.toml").write_text(tinybench.RECIPE)
     assert "changed since" not in done("bench recipe.toml -o bench").out
     assert "changed since" not in done(f"report {benched}").out
     assert runs.read(benched / "seed-0/finetune").result.reference_seconds == 1e6

@@ -27,7 +27,8 @@ _MISTAKES = (errno.ENOENT, errno.ENOTDIR, errno.EISDIR, errno.EACCES, errno.ELOO
 
 # In the order of use. Each is the command of that name in the module of that name.
 VERBS = (
-    *("train", "preview", "scrub", "tune", "evaluate", "report", "purge", "evidence", "verify", "key", "request"),
+    *("train", "preview", "scrub", "tune", "evaluate", "report", "compare", "purge"),
+    *("evidence", "verify", "key", "request"),
     *("sample", "judge", "methods", "bench", "demo"),
 )
 

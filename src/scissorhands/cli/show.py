@@ -15,6 +15,7 @@ from ..bench.plan import Plan
 from ..methods.damage import advice
 from ..metrics import METRICS
 from ..report import table
+from ..report.compare import Comparison
 from ..runs import Run
 from .console import err, out, say_json
 from .describe import duration
@@ -131,6 +132,27 @@ def show_table(shown: table.Table, as_json: bool) -> None:
                 err.print(f"{plain(row.method)}: {table.TITLES[name]} failed: {plain(row.failed[name])}")
     for note in shown.notes():
         out.print(plain(note))
+
+
+def show_comparison(found: Comparison, first: str, second: str) -> None:
+    """Show what differs between two runs, or sets of runs: settings, then scores with intervals."""
+    names = [plain(first), plain(second)]
+    settings = Grid("setting", *names, box=None, pad_edge=False, header_style="bold")
+    for name, values in found.settings.items():
+        settings.add_row(name, *(plain(typed(value)) for value in values))
+    scores = Grid("score", *names, "difference", "95 %", "apart", box=None, pad_edge=False, header_style="bold")
+    for one in found.scores:
+        digits = METRICS[one.metric].digits
+        shown = [f"{value:.{digits}f}" for value in (one.first, one.second)]
+        bounds = "" if one.low is None else f"{one.low:+.{digits}f} to {one.high:+.{digits}f}"
+        scores.add_row(METRICS[one.metric].title, *shown, f"{one.difference:+.{digits}f}", bounds, one.apart)
+    wide = _wide(200 if not out.is_terminal else out.width)
+    if found.settings:
+        wide.print(settings)
+        out.print()
+    wide.print(scores)
+    rests = f"{found.pairs} paired runs" if found.pairs > 1 else "the records of the two runs"
+    out.print(f"Intervals rest on {rests}. Where they hold 0, the two cannot be told apart.")
 
 
 def show_bench(shown: table.Table, folder: Path, as_json: bool) -> None:

@@ -44,7 +44,8 @@ def pack(
     statement = _statement(run, requests, ledger, packed or now())
     statement["drift"] = drift
     statement["policy"] = {"broken": broken} if policy else None
-    shown = page.page(table.tabulate([run]), [run], f"Evidence of {run.folder.name}")
+    kept = broken if policy else None
+    shown = page.page(table.tabulate([run]), [run], f"Evidence of {run.folder.name}", policy=kept)
     members = {
         STATEMENT: _json(statement),
         RECORD: read_bytes(folder / "run.toml"),

@@ -5,7 +5,7 @@ Pictures of records, such as those that were forgotten, stand in it only if they
 
 import json
 import os
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from importlib.resources import files
 from pathlib import Path
 from typing import Any
@@ -13,20 +13,18 @@ from typing import Any
 from jinja2 import Environment, PackageLoader, select_autoescape
 from markupsafe import Markup
 
-from .. import runs
 from ..choices import PAGE
 from ..distributed import on_rank_0
-from ..errors import RunError
 from ..files import write_text
 from ..metrics import METRICS
 from ..runs import Run
-from ..runs.claims import ABOUT, CURVES, GRADCAM, GRID, TABLE, claimed
+from ..runs.claims import ABOUT, CURVES, GRADCAM, GRID, TABLE
 from ..runs.seals import SCORES, read_scores
 from .figures.all import figures
 from .figures.figure import CONFIG, Figure, for_page, script
 from .figures.sweep import as_csv, as_svg, points
 from .pictures import picture, pictures, prompts, sheets
-from .rows import Row, make_row
+from .rows import Row, single
 from .story import tell
 from .table import MAIN, Table
 
@@ -58,25 +56,6 @@ def is_page(path: Path) -> bool:
         return False
 
 
-def gathered(folders: Iterable[Path]) -> list[Run]:
-    """Read the runs in these folders: each is a run, a bench or demo with its runs, or a folder that holds runs."""
-    return [runs.checked(one) for folder in folders for one in _expanded(folder)]
-
-
-def _expanded(folder: Path) -> list[Path]:
-    if runs.is_run(folder) or not folder.is_dir():
-        return [folder]
-    if (folder / ABOUT).exists():
-        inside = [Path(str(name)) for name in claimed(folder)["runs"]]
-        inside = [folder / path for path in inside if not path.is_absolute() and ".." not in path.parts]
-    else:
-        inside = sorted(path for path in folder.iterdir() if not path.name.startswith("."))
-    found = [path for path in inside if runs.is_run(path)]
-    if not found and (folder / ABOUT).exists():
-        raise RunError(f"{folder} has no finished run yet.")
-    return found or [folder]
-
-
 def page(
     table: Table,
     shown: Sequence[Run],
@@ -100,7 +79,7 @@ def page(
     return environment.get_template("report.html").render(
         title=title,
         table=table,
-        story=tell(table),
+        story=tell(table, policy),
         policy=policy,
         skipped=skipped,
         figures=drawn,
@@ -132,27 +111,23 @@ def _own(name: str) -> str:
 
 def _columns(table: Table) -> dict[str, Any]:
     """Return the columns of the table, which of them are shown first, and what else it needs."""
-    rows = table.all_rows()
+    rows = sorted(table.all_rows(), key=lambda row: row.method != table.reference)
     names = [name for name in table.names() if any(name in row.metrics or row.cell(name) != "failed" for row in rows)]
     failed = {name: reason for row in rows for name, reason in row.failed.items() if name not in names}
     return {
+        "rows": rows,
         "names": names,
         "first": [name for name in dict.fromkeys(_KEY) if name in names][:_FIRST],
         "unmeasured": failed,
         "tied": [difference.other for difference in table.differences if not difference.apart],
         "several": len(table.forgotten()) > 1,
-        "single": single(table),
+        "single": single(table.rows),
     }
-
-
-def single(table: Table) -> list[Row]:
-    """Return a row for each run of rows that average several."""
-    return [make_row(row.method, [run]) for row in table.rows if len(row.runs) > 1 for run in row.runs]
 
 
 def _data(table: Table, drawn: Sequence[Figure]) -> dict[str, Any]:
     """Return what the script of the page works with, and what a reader can download."""
-    listed = [{"method": row.method, "seed": row.seeds[0], **_means(row)} for row in [*table.rows, *single(table)]]
+    listed = [{"method": row.method, "seed": row.seeds[0], **_means(row)} for row in [*table.rows, *single(table.rows)]]
     return {
         "config": CONFIG,
         "charts": {figure.name: [chart.spec() for chart in figure.charts] for figure in drawn},

@@ -115,6 +115,12 @@ def _examined(run: Run) -> dict[str, Any]:
     return found
 
 
+def versions(run: Run) -> dict[str, Any]:
+    """Return which versions of what made a run, where it says that."""
+    known = run.record.get("versions")
+    return dict(known) if isinstance(known, Mapping) else {}
+
+
 def seeds_of(run: Run) -> tuple[int, int]:
     """Return the seed of the original's training, and of the run."""
     own = int(run.record["seed"])
@@ -149,6 +155,11 @@ def make_row(label: str, group: list[Run]) -> Row:
         {str(_seed(run)): run.damage for run in sorted(group, key=seeds_of) if run.damage},
         group,
     )
+
+
+def single(rows: Sequence[Row]) -> list[Row]:
+    """Return a row for each run of rows that average several."""
+    return [make_row(row.method, [run]) for row in rows if len(row.runs) > 1 for run in row.runs]
 
 
 def average_draws(rows: Sequence[Row]) -> list[Row]:

@@ -9,7 +9,7 @@ from typing import Any
 from ..metrics import METRICS
 from ..metrics.verdict import DAMAGED, OVER, SAME, UNDER, UNKNOWN
 from ..runs import Run
-from .rows import Row
+from .rows import Row, versions
 from .table import MAIN, Table
 
 # Of each call: is it good, what it means in a line, and what to do.
@@ -28,6 +28,7 @@ _CALLS = {
         "Look deeper: 'scissorhands evaluate RUN --level standard', or compare with a retrained model.",
     ),
 }
+_BROKEN = "Do not use this model as it is: it breaks the policy below."
 _PARTS = {
     "forget_accuracy": "What was to be forgotten",
     "retain_accuracy": "What was kept",
@@ -60,18 +61,20 @@ class Story:
     subject: str  # the row that the numbers are of
 
 
-def tell(table: Table) -> Story:
-    """Tell the story of a table: of its nearest method, or of the only one."""
+def tell(table: Table, policy: Sequence[str] | None = None) -> Story:
+    """Tell the story of a table: of its nearest method, or of the only one. A broken policy is bad in any case."""
     made = [row for row in table.rows if row.runs and row.runs[0].record.get("verb") != "train"]
     others = [row for row in made if row.method != table.reference and row.runs[0].method != "original"]
     nearest = next((row for row in others if row.method == table.nearest()), None)
     row = nearest or (others[0] if len(others) == 1 else None)
     told = [*_what(made or table.rows), *_who(table, others)]
     if row is None:
-        call = ("unsure", f"{len(others)} methods, side by side" if others else "Nothing was forgotten here", "")
-        return Story(told, *call[:2], table.notes(), _next_step(others), [], "")
+        call = ("unsure", f"{len(others)} methods, side by side" if others else "Nothing was forgotten here")
+        return Story(told, *call, [], _next_step(others), [], "")
     tone, headline, todo = _judged(row)
-    return Story(told, tone, headline, [*_reasons(row), *table.notes()], todo, changes(row), row.method)
+    if policy:
+        tone, todo = "bad", f"{todo} {_BROKEN}" if tone == "bad" else _BROKEN
+    return Story(told, tone, headline, _reasons(row), todo, changes(row), row.method)
 
 
 def _what(rows: Sequence[Row]) -> list[str]:
@@ -115,7 +118,7 @@ def _who(table: Table, others: Sequence[Row]) -> list[str]:
     if len(others) == 1 and len(others[0].runs) == 1:
         run = others[0].runs[0]
         seconds = f" It took {_duration(run.result.seconds)}." if run.result.seconds is not None else ""
-        version = run.record.get("versions", {}).get("scissorhands", "")
+        version = versions(run).get("scissorhands", "")
         return [f"Method {others[0].method} of scissorhands {version} did it{_when([run])}.{seconds}"]
     methods = ", ".join(row.method for row in others)
     seeds = sorted({str(seed) for row in others for seed in row.seeds})
@@ -169,11 +172,13 @@ def _judged(row: Row) -> tuple[str, str, str]:
 def _reasons(row: Row) -> list[str]:
     """Return why: the reasons of the only run, or how many runs are called what."""
     if len(row.runs) > 1:
-        return [f"{row.method}: {row.verdict()}.", *(f"Seed {seed}: {what}." for seed, what in row.damaged.items())]
+        return [
+            f"The runs of {row.method} are {row.verdict()}.",
+            *(f"Seed {seed}: {what}." for seed, what in row.damaged.items()),
+        ]
     run = row.runs[0]
-    found = (
-        [f"{run.result.scores.verdict.call}: {run.result.scores.verdict.reason}"] if run.result.scores.verdict else []
-    )
+    said = run.result.scores.verdict
+    found = [f"{said.call.capitalize()}: {said.reason}"] if said else []
     return [*found, *([f"Damaged: {run.damage}."] if run.damage else [])]
 
 

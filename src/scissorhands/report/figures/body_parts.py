@@ -72,4 +72,4 @@ def chart(rows: list[dict[str, Any]]) -> Any:
         x=alt.X("change:Q", title="change of the count against the original, in %"),
         yOffset=alt.YOffset("method:N", sort=methods),
         color=alt.Color("method:N", sort=methods, title=None, legend=alt.Legend(orient="bottom", labelLimit=400)),
-    ).properties(width="container", height=alt.Step(max(8, 40 // len(methods))))
+    ).properties(width="container", height=max(8 * len(methods), 40) * len({row["part"] for row in known}))

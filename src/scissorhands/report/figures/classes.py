@@ -1,16 +1,17 @@
 """Accuracy on test data class by class, before and after."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 from ...metrics import Outputs
-from ...runs import Run, read_outputs, with_reference
+from ...runs import Run
 from ..table import Table
 from .figure import INK, RETAIN, SOFT, Chart, Figure
+from .kept import AFTER, BEFORE, RETRAINED, states
 
 _LEAST = 10  # test records of a class; of fewer the accuracy says little, and much about each
 _CLASSES = 30  # of which those that changed most are shown
-_STATES = {"before": SOFT, "after": RETAIN, "retrained": INK}
+_STATES = {BEFORE: SOFT, AFTER: RETAIN, RETRAINED: INK}
 _RUNS = 12
 
 
@@ -37,14 +38,12 @@ def classes(table: Table) -> Figure | None:
 
 def _accuracies(run: Run) -> list[dict[str, Any]]:
     """Return the accuracy of each class and model; of many classes, those that changed most."""
-    observed = read_outputs(run.folder)
-    known: dict[str, Mapping[str, Any]] = {"before": observed.get("before", {}), "after": observed}
-    if "retrained" in (compared := with_reference(run)):
-        known["retrained"] = compared["retrained"]
-    found = {state: _by_class(one["test"]) for state, one in known.items() if isinstance(one.get("test"), Outputs)}
-    if not {"before", "after"} <= found.keys():
+    found = {state: _by_class(known["test"]) for state, known in states(run).items() if "test" in known}
+    if not {BEFORE, AFTER} <= found.keys():
         return []
-    change = {label: abs(found["after"][label] - found["before"][label]) for label in found["after"]}
+    change = {
+        label: abs(found[AFTER][label] - found[BEFORE][label]) for label in found[AFTER].keys() & found[BEFORE].keys()
+    }
     shown = sorted(sorted(change, key=lambda label: -change[label])[:_CLASSES])
     return [
         {"class": label, "model": state, "accuracy": accuracies[label]}
@@ -76,4 +75,4 @@ def _chart(rows: Sequence[dict[str, Any]]) -> Any:
         ),
         tooltip=[alt.Tooltip("class:N"), alt.Tooltip("model:N"), alt.Tooltip("accuracy:Q", format=".1f")],
     )
-    return alt.layer(between, dots).properties(width="container", height=alt.Step(20))
+    return alt.layer(between, dots).properties(width="container", height=20 * len({row["class"] for row in rows}))

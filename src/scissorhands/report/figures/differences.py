@@ -54,4 +54,4 @@ def _chart(rows: list[dict[str, Any]]) -> Any:
     dots = base.mark_point(filled=True, size=70, opacity=1).encode(
         x="difference:Q", tooltip=[f"{name}:N" for name in rows[0]]
     )
-    return alt.layer(zero, lines, dots).properties(width="container", height=alt.Step(26))
+    return alt.layer(zero, lines, dots).properties(width="container", height=26 * len(rows))

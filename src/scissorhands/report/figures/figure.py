@@ -48,6 +48,7 @@ CONFIG: dict[str, Any] = {
         "labelLimit": 300,
         "title": None,
         "symbolStrokeWidth": 2,
+        "symbolOpacity": 1,
     },
     "header": {"labelColor": INK, "titleColor": SOFT, "labelFontSize": 12, "titleFontWeight": "normal"},
     "title": {"color": INK, "fontSize": 13, "fontWeight": 600, "anchor": "start"},

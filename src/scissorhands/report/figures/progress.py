@@ -7,10 +7,11 @@ from typing import Any
 from ...runs import Run
 from ..table import Table
 from .figure import SOFT, Chart, Figure
-from .log import events
+from .kept import events
 
 _POINTS = 150  # of a curve: each is the mean of some steps
 _NO_LOSS = ("phase", "epoch", "step", "steps", "lr")
+_HUGE = 1e30  # a loss of this size says nothing
 _RUNS = 12  # of which a page shows the curves, at most: the first of each row
 
 
@@ -40,7 +41,9 @@ def _curves(run: Run) -> dict[str, dict[str, Any]]:
     """Return for each phase its points, the last step, and how many were planned."""
     phases: dict[str, list[dict[str, Any]]] = {}
     for event in events(run):
-        if isinstance(event.get("step"), int) and isinstance(event.get("steps"), int) and event.get("phase"):
+        if all(type(event.get(name)) is int and 0 < event[name] < _HUGE for name in ("step", "steps")) and event.get(
+            "phase"
+        ):
             phases.setdefault(str(event["phase"]), []).append(event)
     found = {}
     for phase, steps in phases.items():
@@ -56,12 +59,17 @@ def _losses(steps: Sequence[dict[str, Any]]) -> list[str]:
 
 def _means(name: str, steps: Sequence[dict[str, Any]]) -> Iterator[dict[str, Any]]:
     """Yield the mean of some steps after each other, until there are few enough."""
-    known = [(e["step"], e[name]) for e in steps if isinstance(e.get(name), int | float) and math.isfinite(e[name])]
+    known = [(e["step"], e[name]) for e in steps if _is_number(e.get(name))]
     size = max(1, math.ceil(len(known) / _POINTS))
     for start in range(0, len(known), size):
         some = known[start : start + size]
         mean = sum(value for _, value in some) / len(some)
         yield {"loss of": name, "step": some[-1][0], "loss": float(f"{mean:.5g}")}
+
+
+def _is_number(value: Any) -> bool:
+    """Return whether it is a number that can be drawn, which NaN is not."""
+    return isinstance(value, int | float) and abs(value) < _HUGE
 
 
 def _told(curve: dict[str, Any]) -> str:

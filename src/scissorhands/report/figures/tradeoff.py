@@ -25,7 +25,7 @@ def tradeoff(table: Table) -> Figure | None:
         "Forgetting against usefulness",
         "Each dot is a run: across, how good the model still is on data that it was never trained on; up, how much it "
         "still gets right of what it should forget.",
-        _good(table, drawn),
+        _good(rows, drawn),
         _text(rows),
         [Chart("", _chart(rows, kept, drawn))],
         rows,
@@ -41,6 +41,10 @@ def _rows(table: Table, kept: str) -> list[dict[str, Any]]:
             values = run.result.scores.values
             seed = run.record["seed"]
             found.append({"what": what, "seed": seed, "kept": values[kept], "forget": values["forget_accuracy"]})
+            known = run.result.scores.reference
+            if known and kept in known:
+                was = {"kept": known[kept], "forget": known["forget_accuracy"]}
+                found.append({"what": "retrained", "seed": seed, **was})
             if before := _before(run, kept):
                 found.append({"what": "original", "seed": seed, **before})
     return list({tuple(row.items()): row for row in found}.values())
@@ -52,8 +56,8 @@ def _before(run: Run, kept: str) -> dict[str, float]:
     return {} if None in was.values() or run.method == "retrain" else was  # type: ignore[return-value]
 
 
-def _good(table: Table, drawn: bool) -> str:
-    if table.reference:
+def _good(rows: Sequence[dict[str, Any]], drawn: bool) -> str:
+    if any(row["what"] == "retrained" for row in rows):
         return "Good is near the retrained models, whose spread over seeds is the shaded box: inside it, chance alone."
     if drawn:
         return "Good is on the dashed line, where forgotten records are known as well as records never seen, far right."
@@ -93,7 +97,9 @@ def _chart(rows: Sequence[dict[str, Any]], kept: str, drawn: bool) -> Any:
             tooltip=[alt.Tooltip(f"{name}:N", title=title) for name, title in _TIPS.items()],
         )
     )
-    layers = [*_guides(rows, drawn), dots]
+    ring = alt.Chart(alt.InlineData([dict(row) for row in rows if row["what"] == "retrained"]))
+    rings = ring.mark_point(shape="diamond", size=260, color=INK, strokeWidth=1.5).encode(x="kept:Q", y="forget:Q")
+    layers = [*_guides(rows, drawn), dots, rings]
     return alt.layer(*layers).properties(width="container", height=300)
 
 

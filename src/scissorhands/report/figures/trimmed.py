@@ -6,7 +6,7 @@ from typing import Any
 from ...runs import Run
 from ..table import Table
 from .figure import RETAIN, Chart, Figure
-from .log import events
+from .kept import events
 
 _LAYERS = 40  # of which the most trimmed are shown
 
@@ -34,15 +34,22 @@ def trimmed(table: Table) -> Figure | None:
 
 def _shares(run: Run) -> list[dict[str, Any]]:
     """Return the shares by layer, of the last trim: an attempt that damaged the model is made again."""
-    layers: Mapping[str, Any] = next(
-        (event["layers"] for event in reversed(events(run)) if event.get("phase") == "trim" and event.get("layers")), {}
-    )
+    trims = [event["layers"] for event in events(run) if event.get("phase") == "trim" and _is_counted(event)]
     found = [
         {"layer": name, "share": 100 * drawn / size, "trimmed": drawn, "weights": size}
-        for name, (drawn, size) in layers.items()
+        for name, (drawn, size) in (trims[-1] if trims else {}).items()
     ]
     most = {one["layer"] for one in sorted(found, key=lambda one: -one["share"])[:_LAYERS]}
     return [one for one in found if one["layer"] in most]
+
+
+def _is_counted(event: Mapping[str, Any]) -> bool:
+    """Return whether an event says of each layer how many weights were trimmed, of how many."""
+    layers = event.get("layers")
+    return isinstance(layers, dict) and all(
+        isinstance(pair, list) and len(pair) == 2 and all(type(n) is int and 0 < n < 1 << 60 for n in pair)
+        for pair in layers.values()
+    )
 
 
 def _chart(shares: list[dict[str, Any]]) -> Any:
@@ -53,4 +60,4 @@ def _chart(shares: list[dict[str, Any]]) -> Any:
         y=alt.Y("layer:N", sort=None, title=None),
         x=alt.X("share:Q", title="share of the layer that was trimmed, in %"),
         tooltip=[alt.Tooltip("layer:N"), alt.Tooltip("trimmed:Q"), alt.Tooltip("weights:Q")],
-    ).properties(width="container", height=alt.Step(18))
+    ).properties(width="container", height=18 * len(shares))

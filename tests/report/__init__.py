@@ -1,0 +1,1 @@
+"""The report: its page, its other formats, its figures."""
