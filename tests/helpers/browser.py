@@ -1,10 +1,11 @@
 """A headless Chromium, driven over a pipe by its own protocol: what a page looks like, says and asks for."""
 
 import base64
+import fcntl
 import json
 import os
 import shutil
-import subprocess
+import signal
 import time
 from pathlib import Path
 from typing import Any
@@ -25,14 +26,15 @@ class Browser:
     """One browser with one page. `events` keeps all that the page said and asked for since it was opened."""
 
     def __init__(self, profile: Path) -> None:
-        theirs, self._to = os.pipe()
-        self._from, answers = os.pipe()
-        command = f'exec "$0" "$@" 3<&{theirs} 4>&{answers}'
-        words = ["sh", "-c", command, chromium(), *FLAGS, f"--user-data-dir={profile}", "about:blank"]
-        quiet = subprocess.DEVNULL
-        self._process = subprocess.Popen(words, pass_fds=(theirs, answers), stdout=quiet, stderr=quiet)
-        os.close(theirs)
-        os.close(answers)
+        pipes = os.pipe(), os.pipe()
+        theirs, answers = (fcntl.fcntl(end, fcntl.F_DUPFD_CLOEXEC, 10) for end in (pipes[0][0], pipes[1][1]))
+        self._to, self._from = pipes[0][1], pipes[1][0]
+        quiet = [(os.POSIX_SPAWN_OPEN, number, os.devnull, os.O_RDWR, 0) for number in (0, 1, 2)]
+        ours = [(os.POSIX_SPAWN_DUP2, theirs, 3), (os.POSIX_SPAWN_DUP2, answers, 4)]  # where Chromium looks for pipes
+        words = [chromium(), *FLAGS, f"--user-data-dir={profile}", "about:blank"]
+        self._process = os.posix_spawn(words[0], words, os.environ, file_actions=[*quiet, *ours])
+        for end in (theirs, answers, pipes[0][0], pipes[1][1]):
+            os.close(end)
         self._number, self._rest, self._session = 0, b"", ""
         self.events: list[dict[str, Any]] = []
         page = next(one for one in self("Target.getTargets")["targetInfos"] if one["type"] == "page")
@@ -109,7 +111,7 @@ class Browser:
 
     def close(self) -> None:
         """End the browser."""
-        self._process.terminate()
-        self._process.wait(timeout=30)
+        os.kill(self._process, signal.SIGTERM)
+        os.waitpid(self._process, 0)
         os.close(self._to)
         os.close(self._from)

@@ -6,7 +6,10 @@ const views = new Map();
 function draw(element) {
   const spec = data.charts[element.dataset.chart][element.dataset.number];
   const options = { actions: false, renderer: "svg", config: data.config, tooltip: { theme: "custom" } };
-  return vegaEmbed(element, spec, options).then((found) => views.set(element, found.view));
+  return vegaEmbed(element, spec, options).then((found) => {
+    views.set(element, found.view);
+    element.querySelector("svg").setAttribute("aria-hidden", "true"); // its parent says what it is
+  });
 }
 
 function drawShown() {
@@ -70,6 +73,8 @@ function call() {
   }
   for (const chart of all('[data-chart="losses"]')) views.get(chart)?.signal("threshold", threshold).run();
 }
+
+document.getElementById("threshold")?.addEventListener("input", call);
 
 // The table: sorted by a click, with the reference on top, and the columns that the reader chooses.
 

@@ -36,7 +36,7 @@ CONFIG: dict[str, Any] = {
         "labelFontSize": 12,
         "titleFontSize": 12,
         "titleFontWeight": "normal",
-        "labelLimit": 220,
+        "labelLimit": 150,
     },
     "axisQuantitative": {"tickCount": 6},
     "legend": {

@@ -60,14 +60,15 @@ def losses(table: Table) -> Figure | None:
 def _states(run: Run) -> dict[str, dict[str, Bins]]:
     """Return the binned losses before, after, and of the retrained model; empty if there are too few records."""
     enough = {state: known for state, known in states(run).items() if _enough(known)}
-    return {state: {_KINDS[kind]: binned(_losses(known[kind])) for kind in _KINDS} for state, known in enough.items()}
+    return {state: {_KINDS[kind]: binned(loss_of(known[kind])) for kind in _KINDS} for state, known in enough.items()}
 
 
 def _enough(known: Mapping[str, Outputs]) -> bool:
     return all(kind in known and len(known[kind]) >= 2 * LEAST for kind in _KINDS)
 
 
-def _losses(said: Outputs) -> Tensor:
+def loss_of(said: Outputs) -> Tensor:
+    """Return the cross-entropy of each record."""
     found: Tensor = F.cross_entropy(said.logits.double(), said.labels, reduction="none")
     return found
 

@@ -91,7 +91,7 @@ def _chart(rows: Sequence[dict[str, Any]], kept: str, drawn: bool) -> Any:
             color=alt.Color(
                 "what:N",
                 scale=alt.Scale(range=[looks[n][0] for n in order], domain=order),
-                legend=alt.Legend(columns=0),
+                legend=alt.Legend(columns=alt.ExprRef("width < 480 ? 2 : 5"), labelLimit=140),
             ),
             shape=alt.Shape("what:N", scale=alt.Scale(range=[looks[n][1] for n in order], domain=order)),
             tooltip=[alt.Tooltip(f"{name}:N", title=title) for name, title in _TIPS.items()],
