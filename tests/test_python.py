@@ -72,7 +72,7 @@ def test_it_writes_its_report_and_its_evidence(run: sh.Run, tmp_path: Path, monk
     assert "not signed" in broken[0]
     with pytest.raises(sh.ScissorhandsError, match="exists already"):
         run.evidence(tmp_path / "pack.zip")
-    with pytest.raises(sh.ScissorhandsError, match="is a page"):
+    with pytest.raises(sh.ScissorhandsError, match="give it a name that ends in"):
         run.report(tmp_path / "page.docx")
 
 

@@ -1,4 +1,4 @@
-"""Where a report goes, and what it can be: a page, or the same as PDF, Markdown, CSV, LaTeX or JSON; and its figures."""
+"""Where a report goes, and what it is: a page, PDF, Markdown, CSV, LaTeX or JSON; and its figures as files."""
 
 import re
 from collections.abc import Callable, Sequence
@@ -25,7 +25,7 @@ class Report:
 
     table: Table
     skipped: Sequence[str]
-    broken: Sequence[str]
+    broken: list[str]
 
 
 def require_place(output: Path, overwrite: bool = False) -> None:
@@ -72,7 +72,9 @@ def write_report(
         ".tex": lambda: exports.as_latex(table, title),
         ".json": lambda: exports.as_json(table),
     }
-    text = made.get(output.suffix.lower(), lambda: page(table, found, title, pictures, folders, policy=kept, skipped=skipped))()
+    text = made.get(
+        output.suffix.lower(), lambda: page(table, found, title, pictures, folders, policy=kept, skipped=skipped)
+    )()
     on_rank_0(lambda: _write(output, text))
     return Report(table, skipped, broken)
 
