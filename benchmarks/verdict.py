@@ -1,6 +1,6 @@
 """How often the verdict is right about 40 forgotten of 1,200 records, on models of which it is known what they are.
 
-    python benchmarks/verdict.py [--quick] [--outputs FOLDER]
+    python benchmarks/verdict.py [--quick] [--first N] [--outputs FOLDER]
 
 100 draws of what is held out and forgotten from the digits inside scikit-learn, in four cases (CASES). For each draw it
 trains an original, two retrained models and four reference models on half of the retained records, all of one hidden
@@ -71,19 +71,20 @@ def main() -> None:
     """Prints a table, and the result."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--quick", action="store_true", help="3 draws in place of 100")
+    parser.add_argument("--first", type=int, default=0, help="the number of the first draw")
     parser.add_argument("--outputs", type=Path, help="a folder in which outputs are kept")
     asked = parser.parse_args()
-    draws = 3 if asked.quick else 100
+    draws = range(asked.first, asked.first + (3 if asked.quick else 100))
     torch.set_num_threads(1)
     rows = [row for name, case in CASES.items() for row in judged(name, case, draws, asked.outputs)]
     print(f"\n{'case':30}{'model':14}{'level':11}", *(f"{call:>32}" for call in CALLS))
     for row in rows:
         counts = (f"{row['calls'].get(call, 0):32}" for call in CALLS)
         print(f"{row['case']:30}{row['model']:14}{row['level']:11}", *counts)
-    print(json.dumps({"draws": draws, "rows": rows}))
+    print(json.dumps({"first": asked.first, "draws": len(draws), "rows": rows}))
 
 
-def judged(name: str, case: Case, draws: int, folder: Path | None) -> Iterator[dict[str, Any]]:
+def judged(name: str, case: Case, draws: range, folder: Path | None) -> Iterator[dict[str, Any]]:
     """Yields how often each verdict was given, by model and by what it is judged beside."""
     kind, observed = said(name, case, draws, folder)
     for model, right in RIGHT.items():
@@ -93,8 +94,8 @@ def judged(name: str, case: Case, draws: int, folder: Path | None) -> Iterator[d
             ("retrained", ["another"]),
         ):
             calls = Counter(call(one, model, beside, kind) for one in observed)
-            low, high = wilson(calls[right], draws)
-            share = {"right": calls[right] / draws, "low": round(low, 3), "high": round(high, 3)}
+            low, high = wilson(calls[right], len(draws))
+            share = {"right": calls[right] / len(draws), "low": round(low, 3), "high": round(high, 3)}
             yield {"case": name, "model": model, "level": level, **share, "calls": dict(calls)}
 
 
@@ -112,29 +113,32 @@ def wilson(found: int, count: int) -> tuple[float, float]:
     return (middle - width) / (1 + z**2 / count), (middle + width) / (1 + z**2 / count)
 
 
-def said(name: str, case: Case, draws: int, folder: Path | None) -> tuple[str, list[dict[str, Observations]]]:
+def said(name: str, case: Case, draws: range, folder: Path | None) -> tuple[str, list[dict[str, Observations]]]:
     """What the models of each draw say about each part of their split, by role."""
     train, test = digits(case)
-    held = [held_out(train, HOLDOUT, i) for i in range(draws)]
-    asked = [alike(train, ids, i) if case.forget == "alike" else case.forget for i, ids in enumerate(held)]
+    held = [held_out(train, HOLDOUT, i) for i in draws]
+    asked = [
+        alike(train, ids, i) if case.forget == "alike" else case.forget for i, ids in zip(draws, held, strict=True)
+    ]
     splits = [
         sh.split(train, what, test=test, unseen=ids.tolist(), seed=i)
-        for i, (what, ids) in enumerate(zip(asked, held, strict=True))
+        for i, what, ids in zip(draws, asked, held, strict=True)
     ]
     kind = "chosen" if case.listed else splits[0].kind
-    file = folder / f"{CASES[name].forget} {case.noise} {case.wrong} {draws}.safetensors" if folder else None
+    models = f"{case.forget} {case.noise} {case.wrong} {draws.start}-{draws.stop}"
+    file = folder / f"{models}.safetensors" if folder else None
     if file and file.exists():
         return kind, list(from_tensors(read_tensors(file))["draws"])
-    observed: list[dict[str, Observations]] = [{} for _ in range(draws)]
+    observed: list[dict[str, Observations]] = [{} for _ in draws]
     for number, (role, parts) in enumerate(roles(splits).items()):
-        weights = trained(parts, number)
+        weights = trained(parts, draws.start + number)
         told = {role: weights}
         if role == "retrain":
             told |= {f"{lost} % lost": blurred(weights, splits, lost) for lost in LOST}
         for one, each in told.items():
             for i, split in enumerate(splits):
                 observed[i][one] = {k: answers([x[i] for x in each], part) for k, part in split.parts().items()}
-        print(f"{name}: trained {draws} models of the role '{role}'", flush=True)
+        print(f"{name}: trained {len(draws)} models of the role '{role}'", flush=True)
     if folder and file:
         folder.mkdir(parents=True, exist_ok=True)
         write_tensors(file, to_tensors({"draws": observed}))
