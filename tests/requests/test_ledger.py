@@ -13,6 +13,7 @@ from helpers.commands import Answer, cli
 from helpers.nursery import Fault, Nursery
 from scissorhands.errors import RunError
 from scissorhands.requests.ledger import Ledger
+from scissorhands.verify.chain import line, linked
 
 LINE = re.compile(r"\d{4}-\d{2}-\d{2}")
 
@@ -72,6 +73,33 @@ def test_a_line_that_was_changed_taken_away_or_moved_is_found(tmp_path: Path) ->
     path.write_text(one + three)
     assert asked(tmp_path, "d").code == 2
     assert path.read_text() == one + three
+
+
+@pytest.mark.parametrize(
+    "entry",
+    [
+        {},
+        {"event": "lost"},
+        {"event": "added", "request": "../x"},
+        {"event": "closed", "closed": "", "requests": ["9"]},
+    ],
+)
+def test_a_line_that_no_ledger_has_is_refused(tmp_path: Path, entry: dict[str, Any]) -> None:
+    asked(tmp_path, "a")
+    path = tmp_path / "ledger" / "ledger.jsonl"
+    first = json.loads(path.read_text())
+    path.write_text(path.read_text() + line(linked(entry, first["hash"])))
+    answer = cli(f"request list --ledger {path.parent}")
+    assert answer.code == 2
+    assert "line 2 is no line of a ledger" in answer.err
+
+
+def test_a_salt_that_is_none_is_refused(tmp_path: Path) -> None:
+    asked(tmp_path, "a")
+    (tmp_path / "ledger" / "salt").write_text("pepper")
+    assert "is not the salt of a ledger" in asked(tmp_path, "b").err
+    (tmp_path / "ledger" / "salt").unlink()
+    assert "restore it, or keys cannot be compared" in asked(tmp_path, "b").err
 
 
 def test_keys_that_are_not_those_of_the_request_are_refused(tmp_path: Path) -> None:

@@ -18,13 +18,18 @@ from typing import Any
 from filelock import FileLock
 
 from ..data.records import one_line
-from ..errors import RunError, SettingError, listed
+from ..errors import ReadError, RunError, SettingError, listed
 from ..files import private_folder, read_text, write_text
 from ..runs.place import now
 from ..verify.chain import LEDGER, Entry, line, linked, read_chain
 
 OPEN, LATE, SERVED, CLOSED = "open", "late", "served", "closed"
 _SALT, _KEYS, _LOCK = "salt", "keys", ".lock"
+_SAYS: dict[str, dict[str, type]] = {
+    "added": {"request": str, "added": str, "received": str, "due": str, "keys": list},
+    SERVED: {"requests": list, SERVED: str, "run": str, "pack": str, "base": str, "records": int, "drift": dict},
+    CLOSED: {"requests": list, CLOSED: str},
+}
 _OWN = re.compile(r"salt|keys|\.lock|\.salt\..*|\.ledger\.jsonl\..*")  # what is there before the first request is
 _ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
 
@@ -67,6 +72,10 @@ class Ledger:
         entries, faults = read_chain(read_text(path)) if path.exists() else ([], [])
         if faults:
             raise RunError(f"{path} was changed: {faults[0]}. Restore it from a copy.")
+        known: set[str] = set()
+        for number, entry in enumerate(entries, start=1):
+            if not _is_whole(entry, known):
+                raise ReadError(f"{path} cannot be read: line {number} is no line of a ledger.")
         return entries
 
     def requests(self) -> dict[str, Request]:
@@ -93,9 +102,9 @@ class Ledger:
             if name in known:
                 raise RunError(f"the ledger has a request '{name}' already. Give another --id.")
             name = name or next(str(n) for n in range(len(known) + 1, 2 * len(known) + 2) if str(n) not in known)
-            write_text(self._keys_of(name), "".join(f"{key}\n" for key in found), private=True)
             days = {"received": came.isoformat(), "due": until.isoformat()}
             hashes = [self.hash_of(key) for key in found]
+            write_text(self._keys_of(name), "".join(f"{key}\n" for key in found), private=True)
             added = {"event": "added", "added": now(), "request": name, **days, "keys": hashes, "note": note}
             self._append(entries, added)
         return name
@@ -137,7 +146,10 @@ class Ledger:
 
     @cached_property
     def _salt(self) -> bytes:
-        return bytes.fromhex(read_text(self.folder / _SALT).strip())
+        try:
+            return bytes.fromhex(read_text(self.folder / _SALT).strip())
+        except ValueError:
+            raise ReadError(f"{self.folder / _SALT} cannot be read: it is not the salt of a ledger.") from None
 
     def _keys_of(self, name: str) -> Path:
         return self.folder / _KEYS / f"{name}.txt"
@@ -169,6 +181,17 @@ class Ledger:
         for path in (self.folder / _KEYS).iterdir():
             if path not in kept:
                 path.unlink()
+
+
+def _is_whole(entry: Entry, known: set[str]) -> bool:
+    """Tell whether a line says what it must, about requests that are `known` or that it adds."""
+    kinds = _SAYS.get(str(entry.get("event")), {})
+    if not kinds or not all(isinstance(entry.get(name), kind) for name, kind in kinds.items()):
+        return False
+    if entry["event"] == "added":
+        known.add(entry["request"])
+        return bool(_ID.fullmatch(entry["request"]))
+    return all(name in known for name in map(str, entry["requests"]))
 
 
 def _folded(entries: Sequence[Entry]) -> dict[str, Request]:

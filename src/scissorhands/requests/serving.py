@@ -13,7 +13,7 @@ from typing import Any
 from .. import runs
 from ..data.problem import Log, ignore
 from ..distributed import on_rank_0, rank
-from ..errors import RunError
+from ..errors import RunError, StoppedError
 from ..evidence.pack import hash_of, pack
 from ..files import private_folder, read_json, write_text
 from ..runs import Run
@@ -100,7 +100,10 @@ def serve(
 
     Requests stay open if the model is damaged. Whenever this is killed, it is gone on with.
     """
-    run = how.carry_out(batch, log)
+    try:
+        run = how.carry_out(batch, log)
+    except StoppedError as error:
+        raise StoppedError("interrupted; the same command goes on.", error.exit_code) from None
     if run.damage:
         return run, []
     served = [entry for entry in ledger.entries() if entry["event"] == "served" and entry["base"] == batch.base]
