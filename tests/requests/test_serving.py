@@ -180,6 +180,7 @@ def test_requests_wait_that_came_after_it_began_and_a_policy_is_held_to(nursery:
     [
         (METHOD, "'99999' is not in the data"),
         ("--method nothing", "there is no method 'nothing'"),
+        (f"{METHOD} --evaluate references=1", "add --level standard"),
         (f"{METHOD} --policy {{0}}/trained/run.toml", "has no setting 'verb'"),
     ],
 )

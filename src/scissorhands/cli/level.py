@@ -23,7 +23,9 @@ def parsed(
     Evaluation.make(effort)
     Training.make(lessons)
     if (effort or lessons) and level == "quick":
-        raise click.UsageError("--set and --train are about what a level above quick trains: add --level standard.")
+        raise click.UsageError(
+            "settings of the evaluation and --train are about what a level above quick trains: add --level standard."
+        )
     if pictures and level == "quick":
         raise click.UsageError("--pictures are drawn at a level above quick: add --level standard.")
     return effort, lessons

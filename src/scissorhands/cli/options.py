@@ -214,6 +214,14 @@ _untrained = click.option("--untrained", is_flag=True, help="Scrub a model even 
 forget_options = _together("what", *_data, _forget, *_found, *_erasure)
 scrub_options = _together("what", *_data, _forget, *_found, _untrained, *_erasure)
 serve_options = _together("what", *_data, *_found, _untrained)
+depth_options = _together(
+    "depth",
+    level_option,
+    settings_option("--evaluate", "effort", help="A setting of the evaluation, such as shadows=16."),
+    settings_option(
+        "--train", "lessons", help="How reference models are trained, such as epochs=30, if not as the model was."
+    ),
+)
 judging_options = _together(
     "by",
     click.option(

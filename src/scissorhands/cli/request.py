@@ -12,9 +12,9 @@ from .exit_codes import exit_if_broken, exit_if_damaged
 from .options import (
     MODEL,
     PATH,
+    depth_options,
     factory_option,
     json_option,
-    level_option,
     long_place_options,
     method_options,
     policy_option,
@@ -81,7 +81,7 @@ def show(ledger: Path, as_json: bool) -> None:
 @serve_options
 @factory_option
 @method_options
-@level_option
+@depth_options
 @policy_option
 @sign_option
 @long_place_options
@@ -93,7 +93,7 @@ def serve(
     factory: str | None,
     method: str,
     settings: tuple[str, ...],
-    level: str | None,
+    depth: dict[str, Any],
     policy: Path | None,
     sign: Path | None,
     placing: dict[str, Any],
@@ -111,7 +111,7 @@ def serve(
     from .show import show
 
     overwrite = placing.pop("overwrite")
-    how = _scrubbing(model, what, factory, method, settings, level or "quick", placing)
+    how = _scrubbing(model, what, factory, method, settings, depth, placing)
     with serving(found := Ledger(ledger), model, overwrite) as batch:
         if not batch:
             err.print("no request is open")
@@ -134,7 +134,7 @@ def _scrubbing(
     factory: str | None,
     method: str,
     settings: tuple[str, ...],
-    level: str,
+    depth: dict[str, Any],
     placing: dict[str, Any],
 ) -> "Scrubbing":
     """Return how requests are served; refuse a model that cannot forget single records."""
@@ -142,17 +142,20 @@ def _scrubbing(
     from ..requests.serving import Scrubbing
     from ..runs.audit import Audit
     from ..runs.place import Place
-    from .level import deepened
+    from .level import deepened, parsed
 
     task = tasks.find(model)
     if "missing" not in task.options:
         raise click.UsageError(f"requests name records, and {model} is a {task.noun}.")
-    values = tasks.method(method, task, model).parsed(settings)
+    values, level = tasks.method(method, task, model).parsed(settings), depth["level"] or "quick"
+    effort, lessons = parsed(level, depth["effort"], depth["lessons"], pictures=False)
 
     def evaluate(run: "Run") -> "Run":
         with runs.locked(run.folder):
             device = Place(run.folder, **placing).torch_device()
-            return deepened(Audit(runs.checked(run.folder), level, {}, {}, factory, device, method), dry_run=False)
+            return deepened(
+                Audit(runs.checked(run.folder), level, effort, lessons, factory, device, method), dry_run=False
+            )
 
     return Scrubbing(
         lambda forget: task.asks.from_options({**what, "forget": forget}),

@@ -67,7 +67,7 @@ def in_words(found: dict[str, Any]) -> str:
         f"{found['forgotten']:.1f} % of the records forgotten",
     ]
     said += [f"weights moved by {found['weights']:.1f} %"] if found["weights"] is not None else []
-    said += [f"{found['accuracy']:.1f} points of accuracy lost"] if found["accuracy"] is not None else []
+    said += [f"{max(found['accuracy'], 0):.1f} points of accuracy lost"] if found["accuracy"] is not None else []
     return ", ".join(said + ([f"AUC {found['auc']:.2f}"] if found["auc"] is not None else []))
 
 

@@ -84,4 +84,4 @@ def check_ledger(statement: Mapping[str, Any], pack: str, folder: Path | None, f
     if not served:
         found.failed.append("the ledger does not say that the requests of the pack were served")
     else:
-        found.check_all(faults, f"the ledger lists this pack for {len(names)} requests")
+        found.check_all(faults, f"the ledger lists this pack for {len(names)} request{'s' * (len(names) > 1)}")
