@@ -43,6 +43,13 @@ def test_the_tail_of_two_strata_is_what_all_choices_of_forgotten_records_give() 
     assert found.expected == pytest.approx(sum(counts) / len(counts))
 
 
+def test_many_records_take_neither_much_memory_nor_much_time() -> None:
+    easy, easy_others = scores(300_000, 1), scores(300_000, 2)
+    found = tail(stratified(easy.roll(1), easy_others.roll(1), easy, easy_others), 0.05)
+    expected = norm.sf((found.found - 0.5 - found.expected) / (600_000 * 0.05 * 0.95 / 4) ** 0.5)
+    assert found.p == pytest.approx(expected, abs=1e-3)
+
+
 def test_scores_that_are_all_the_same_have_no_tail() -> None:
     assert tail([(torch.zeros(5), torch.zeros(50))], 0.05).p == 1.0
 

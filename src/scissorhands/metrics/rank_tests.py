@@ -117,5 +117,6 @@ def _ways(size: int, chosen: Tensor) -> Tensor:
 
 def _sum_of(one: Tensor, other: Tensor) -> Tensor:
     """Return the chances of the sum of two numbers that are independent."""
-    padded = torch.nn.functional.pad(one, (len(other) - 1, len(other) - 1))
-    return (padded.unfold(0, len(other), 1) * other.flip(0)).sum(1)
+    size = len(one) + len(other) - 1
+    found: Tensor = torch.fft.irfft(torch.fft.rfft(one, size) * torch.fft.rfft(other, size), size)
+    return found.clamp_min(0)
