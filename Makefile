@@ -21,6 +21,7 @@ SLIPCOVER := -m slipcover --branch --source src/scissorhands --json --out .cover
 
 demo: $(READY)
 	$(VENV)/bin/scissorhands demo --overwrite
+	$(VENV)/bin/scissorhands demo --random --overwrite
 
 # Types are checked beside the tests, in the time that a worker waits for processes and disks.
 # The site: open site/index.html. The variable hides a notice about the future of a tool.

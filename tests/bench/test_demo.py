@@ -104,3 +104,16 @@ def test_what_somebody_put_among_the_runs_of_a_demo_is_not_removed(folder: Path,
         assert answer.code == 2
         assert f"it holds '{name}', which is not ours" in answer.err
         assert (own / name).read_text() == "years of work"
+
+
+def test_one_demo_is_run_at_a_time(tmp_path: Path) -> None:
+    answer = cli(f"demo --random --diffusion -o {tmp_path}/out")
+    assert (answer.code, list(tmp_path.iterdir())) == (2, [])
+    assert "--random applies only to classifiers: leave it out with --diffusion" in answer.err
+
+
+def test_the_demo_at_random_is_of_the_same_methods_and_none_is_tuned() -> None:
+    recipe = Recipe.read(classification.DEMO_RANDOM)
+    assert [entry.label for entry in recipe.entries] == [entry.label for entry in Recipe.read(DEMO).entries]
+    assert {entry.tried for entry in recipe.entries if entry.name != "retrain"} == {0}
+    assert recipe.forget == "random:10%"

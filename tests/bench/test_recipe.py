@@ -15,7 +15,7 @@ from transformers import ResNetConfig, ResNetForImageClassification
 
 from helpers.commands import cli
 from scissorhands import runs
-from scissorhands.bench.classification import DEMO, bench
+from scissorhands.bench.classification import DEMO, DEMO_RANDOM, bench
 from scissorhands.bench.entries import VARIANTS
 from scissorhands.bench.recipe import Recipe, load
 from scissorhands.bench.run import kind_of
@@ -33,7 +33,7 @@ from scissorhands.tasks.classification.networks import NETWORKS
 
 ALL = sorted((Path(__file__).parents[2] / "recipes").glob("*.toml"))
 RECIPES = [path for path in ALL if kind_of(load(path)) is Recipe]  # those about pipelines have tests of their own
-every_recipe = pytest.mark.parametrize("path", [*RECIPES, DEMO], ids=lambda path: path.stem)
+every_recipe = pytest.mark.parametrize("path", [*RECIPES, DEMO, DEMO_RANDOM], ids=lambda path: path.stem)
 
 
 @every_recipe

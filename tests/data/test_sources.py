@@ -135,6 +135,18 @@ def test_digits_come_with_scikit_learn_and_are_always_divided_alike() -> None:
     assert data.train.fingerprint != data.test.fingerprint
 
 
+def test_noisy_digits_are_the_digits_under_noise_that_is_always_the_same() -> None:
+    clean, noisy = Source(name="digits").load(), Source(name="noisy-digits").load()
+    for part, under_noise in ((clean.train, noisy.train), (clean.test, noisy.test)):
+        assert torch.equal(part.labels, under_noise.labels)
+    ids = torch.arange(200)
+    first, other = (data.train.fetch(ids)[0].double() for data in (clean, noisy))
+    assert torch.equal(other, Source(name="noisy-digits").load().train.fetch(ids)[0].double())
+    gray = (first > 100) & (first < 155)  # far from black and white, which cut the noise off
+    assert (other - first)[gray].std().item() == pytest.approx(90, abs=10)
+    assert noisy.train.fingerprint != clean.train.fingerprint
+
+
 def test_digits_are_scikit_learns_and_none_is_in_both_parts() -> None:
     from sklearn.datasets import load_digits
 

@@ -39,12 +39,14 @@ from .entries import Entry
 from .recipe import TUNING, Recipe, finished
 from .runlist import RunList, publish
 
-DEMO = Path(str(files("scissorhands.bench") / "demo.toml"))
+DEMO, DEMO_RANDOM = (Path(str(files("scissorhands.bench") / name)) for name in ("demo.toml", "demo_random.toml"))
 
 
-def demo(folder: Path, overwrite: bool, device: str, log: Log = ignore, level: str = "quick") -> Table:
-    """Run the demo; its folder is complete or absent."""
-    recipe = replace(Recipe.read(DEMO), level=level)
+def demo(
+    folder: Path, overwrite: bool, device: str, log: Log = ignore, level: str = "quick", at_random: bool = False
+) -> Table:
+    """Run the demo that forgets a class, or records at random; its folder is complete or absent."""
+    recipe = replace(Recipe.read(DEMO_RANDOM if at_random else DEMO), level=level)
     require_earlier(folder, recipe.title)
     with runs.writing(folder, overwrite, replaces=BENCH) as work:
         return bench(recipe, work, device, log)

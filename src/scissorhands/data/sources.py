@@ -45,11 +45,13 @@ class Known:
 
 KNOWN = {
     "digits": Known(),
+    "noisy-digits": Known(),
     "cifar10": Known("uoft-cs/cifar10", augment="crop,flip"),
     "cifar100": Known("uoft-cs/cifar100", label="fine_label", augment="crop,flip"),
     "svhn": Known("ufldl-stanford/svhn", "cropped_digits"),
     "celebamask-hq": Known(augment="flip"),
 }
+_NOISE = {"digits": 0.0, "noisy-digits": 100.0}  # inside scikit-learn; the deviation of noise, in levels of gray
 
 
 @dataclass(frozen=True)
@@ -81,7 +83,7 @@ class Source(Settings):
 
     def here(self) -> bool:
         """Return whether the data can be read without a download."""
-        return self.name == "digits" or _place(self.name) is not None
+        return self.name in _NOISE or _place(self.name) is not None
 
     def load(self, cache: bool = True, kind: Kind | None = None) -> Data:
         """Read the data, as a kind that a model takes, or else images if there are some, or else numbers.
@@ -90,11 +92,11 @@ class Source(Settings):
         """
         known = KNOWN.get(self.name, Known())
         augment = augmentation(self.augment or known.augment)
-        if self.name == "digits":
+        if self.name in _NOISE:
             for setting_name in ("image", "columns", "text", "label", "key", "test", "size"):
                 if getattr(self, setting_name):
-                    raise DataError(f"'{setting_name}' cannot be set for digits, which comes inside scikit-learn.")
-            return self._scaled(Data(*_digits(self.limit), augment))
+                    raise DataError(f"'{setting_name}' cannot be set for {self.name}, which comes inside scikit-learn.")
+            return self._scaled(Data(*_digits(self.name, self.limit), augment))
         place = _place(self.name)
         train, test, drawn = self._tables(self._splits(place, known))
         if not len(train) or not len(test):
@@ -159,13 +161,19 @@ class Source(Settings):
         )
 
 
-def _digits(limit: int) -> tuple[Stored, Stored]:
-    """Load scikit-learn's 1,797 handwritten digits of 8 × 8 pixels; a random fifth of them are the test data."""
+def _digits(name: str, limit: int) -> tuple[Stored, Stored]:
+    """Load scikit-learn's 1,797 handwritten digits of 8 × 8 pixels; a random fifth of them are the test data.
+
+    Under noise they overlap: a network learns them by heart, and is often wrong about others.
+    """
     images, labels = _every_digit()
+    if _NOISE[name]:
+        noise = _NOISE[name] * torch.randn(images.shape, generator=generator(0, "noise"))
+        images = (images + noise).round().clamp(0, 255).to(torch.uint8)
     order = torch.randperm(len(labels), generator=generator(0, "digits"))
     classes = tuple(map(str, range(10)))
     train, test = (
-        Stored(images[ids], labels[ids], classes=classes, drawn_from="digits")  # copies: nobody changes the cache
+        Stored(images[ids], labels[ids], classes=classes, drawn_from=name)  # copies: nobody changes the cache
         for ids in (order[360:][: limit or None], order[:360])
     )
     return train, test
