@@ -55,5 +55,5 @@ clean:
 
 $(READY): pyproject.toml constraints.txt
 	$(PYTHON) -m venv $(VENV)
-	$(VENV)/bin/pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[dev,docs,diffusion,nudity,sign,tune]'
+	$(VENV)/bin/pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[dev,docs,diffusion,nudity,sign,tensorboard,tune]'
 	touch $@

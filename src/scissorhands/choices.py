@@ -4,4 +4,5 @@ LEVELS = ("quick", "standard", "deep")  # of evaluation
 PRECISIONS = ("full", "bfloat16")  # that layers compute in
 HOLDOUT = 0.1  # the share of the training data that is held out as unseen
 PAGE = "report.html"
+TRACKERS = ("tensorboard", "mlflow", "wandb")  # where losses and scores can be written, too
 MISSING = REFUSE, SKIP = "refuse", "skip"  # what to do with a listed record that is not in the model

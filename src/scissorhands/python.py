@@ -34,12 +34,7 @@ _REQUEST: dict[str, Any] = {
 
 
 class Run(runs.Run):
-    """A finished run in a folder: what was done is `record`, what it is worth `result`.
-
-    >>> Run.read("runs/absent")
-    Traceback (most recent call last):
-    scissorhands.errors.RunError: there is no run folder 'runs/absent'.
-    """
+    """A finished run in a folder: what was done is `record`, what it is worth `result`."""
 
     @classmethod
     def read(cls, folder: str | Path) -> "Run":

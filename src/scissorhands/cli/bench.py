@@ -4,7 +4,7 @@ from pathlib import Path
 
 import click
 
-from .options import PATH, device_option, recipe_level_option, required_unless
+from .options import PATH, device_option, recipe_level_option, required_unless, track_option
 
 
 @click.command()
@@ -23,6 +23,7 @@ from .options import PATH, device_option, recipe_level_option, required_unless
     "--dry-run", is_flag=True, is_eager=True, help="Say what would be run, for how long, and with which settings."
 )
 @click.option("--watch", is_flag=True, help="Write the page whenever a run ends, so that it can be looked at.")
+@track_option
 @click.option("--json", "as_json", is_flag=True, help="Print the table, or the plan, as JSON.")
 def bench(
     recipe: Path,
@@ -32,6 +33,7 @@ def bench(
     device: str,
     dry_run: bool,
     watch: bool,
+    track: str | None,
     as_json: bool,
 ) -> None:
     """Run the experiment of a RECIPE, or go on with it."""
@@ -39,10 +41,11 @@ def bench(
     from ..bench.run import run
     from .progress import progress
     from .show import show_bench, show_plan
+    from .tracking import tracking
 
     if output is None or dry_run:
         show_plan(plan(recipe, device, trust), as_json)
         return
-    with progress() as log:
+    with progress() as shown, tracking(shown, track, output) as log:
         found = run(recipe, output, device, level, trust, log, watch)
     show_bench(found, output, as_json)

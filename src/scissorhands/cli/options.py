@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import click
 from click.core import ParameterSource
 
-from ..choices import LEVELS, MISSING, PRECISIONS, REFUSE
+from ..choices import LEVELS, MISSING, PRECISIONS, REFUSE, TRACKERS
 from ..settings import Settings
 
 if TYPE_CHECKING:
@@ -156,8 +156,12 @@ def _with_command(options: Decorator) -> Decorator:
 
 place_options = _with_command(_together("placing", *_placing))
 long_place_options = _with_command(_together("placing", *_placing, *_pace))
+track_option = click.option(
+    "--log", "track", type=click.Choice(TRACKERS), help="Write losses and scores to this tracker, too."
+)
 long_run_options = _all(
     long_place_options,
+    track_option,
     click.option("--resume", type=PATH, metavar="RUN", is_eager=True, help="Resume an unfinished run."),
     json_option,
 )

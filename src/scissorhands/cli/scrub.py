@@ -39,6 +39,7 @@ def scrub(
     tuned: Path | None,
     output: Path | None,
     placing: dict[str, Any],
+    track: str | None,
     as_json: bool,
     resume: Path | None,
 ) -> None:
@@ -49,9 +50,10 @@ def scrub(
     from .progress import progress
     from .resume import resumed
     from .show import show_made
+    from .tracking import tracking
 
     if resume:
-        resumed("scrub", resume, factory, method, as_json)
+        resumed("scrub", resume, factory, method, as_json, track)
         return
     assert model is not None
     assert output is not None
@@ -61,10 +63,11 @@ def scrub(
     method = found.method if found else method
     values = found.settings if found else tasks.method(method, task, model).parsed(settings)
     request = task.asks.from_options(what)
-    with progress(f"{method}, seed {place.seed}") as log:
+    with progress(f"{method}, seed {place.seed}") as shown, tracking(shown, track, output) as log:
         run = scrub_model(
             model, request, method, values, place, factory, log=log, tuning=found.cost() if found else None
         )
+        log({"scores": run.result.values()})
     show_made(run, as_json)
 
 

@@ -45,6 +45,7 @@ def train(
     output: Path | None,
     factory: str | None,
     placing: dict[str, Any],
+    track: str | None,
     as_json: bool,
     resume: Path | None,
 ) -> None:
@@ -56,9 +57,10 @@ def train(
     from .progress import progress
     from .resume import resumed
     from .show import show_made
+    from .tracking import tracking
 
     if resume:
-        resumed("train", resume, factory, None, as_json)
+        resumed("train", resume, factory, None, as_json, track)
         return
     assert model is not None
     assert output is not None
@@ -67,6 +69,7 @@ def train(
     named = named_data("digits" if data is None else data, data_set, label, key)
     training = Training.make(Training.parsed(settings))
     place = Place(output, **placing)
-    with progress(f"{model}, seed {place.seed}") as log:
+    with progress(f"{model}, seed {place.seed}") as shown, tracking(shown, track, output) as log:
         run = train_model(model, arguments(model_set), named, training, holdout, place, split_seed, log)
+        log({"scores": run.result.values()})
     show_made(run, as_json)
