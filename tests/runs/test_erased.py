@@ -3,6 +3,7 @@
 import io
 import json
 import shutil
+from collections.abc import Container
 from pathlib import Path
 
 import numpy as np
@@ -89,15 +90,39 @@ def test_the_run_that_did_not_forget_what_was_erased_is_refused(shrunk: Path, tm
 def test_a_class_is_forgotten_and_its_folder_removed(shrunk: Path, album_of: Path, tmp_path: Path) -> None:
     done(f"scrub {shrunk}/one --data {album_of} --forget class:apple {QUICK} -o {tmp_path}/two")
     for split in ("train", "test"):
-        shutil.rmtree(album_of / split / "apple")
-    said = refused(scrub(tmp_path / "two", album_of, wish(tmp_path, "third.txt", "cloud-9.png"), tmp_path / "three"))
-    assert "'test/apple/apple-0.png' is not there any more" in said
-    assert "'train/apple" in said  # held out
+        shutil.rmtree(album_of / split / "apple")  # with those that were held out
     asked = wish(tmp_path, "third.txt", "cloud-9.png")
-    assert scrub(tmp_path / "two", album_of, asked, tmp_path / "three", "--missing", "skip").code in (0, 3)
+    answer = scrub(tmp_path / "two", album_of, asked, tmp_path / "three")
+    assert answer.code in (0, 3), answer.err
     three = runs.read(tmp_path / "three")
     assert three.record["retain_accuracy_before"] > 80  # clouds are still clouds to the model
     assert len(three.ids("before")) > 10
+
+
+def orders(path: Path, without: Container[str] = ()) -> None:
+    """A table with four orders of each of 50 customers."""
+    draw = np.random.default_rng(0)
+    lines = ["customer,a,b,label"]
+    for number in range(200):
+        customer, (a, b) = f"c{number // 4:02}", draw.normal(size=2).round(4) + 3 * (number % 2)
+        lines += [f"{customer},{a},{b},{number % 2}"] if customer not in without else []
+    path.write_text("\n".join(lines))
+
+
+def test_customers_are_erased_from_a_table_with_what_was_held_out_of_theirs(tmp_path: Path) -> None:
+    table, first, second = tmp_path / "orders.csv", ("c03", "c10", "c11"), ("c20", "c21")
+    orders(table)
+    read = f"--data {table} --data-set test=20% --key customer --model mlp --set epochs=3 --set batch_size=16"
+    done(f"train {read} --holdout 0.2 -o {tmp_path}/zero")
+    done(f"scrub {tmp_path}/zero --forget keys:{wish(tmp_path, '1.txt', *first)} {QUICK} -o {tmp_path}/one")
+    one = runs.read(tmp_path / "one")
+    assert len(one.ids("forget")) < 12, "some were held out, or are test records"
+    orders(table, first)
+    done(f"scrub {tmp_path}/one --forget keys:{wish(tmp_path, '2.txt', *second)} {QUICK} -o {tmp_path}/two")
+    two = runs.read(tmp_path / "two")
+    assert {*two.keys("forget")} == {*second}
+    assert two.ids("before") == one.ids("forget")
+    assert sum(len(known.missing) for known in two.inventory().values()) == 12
 
 
 def test_an_inventory_that_was_lost_is_missed(shrunk: Path, tmp_path: Path) -> None:

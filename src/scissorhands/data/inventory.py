@@ -2,7 +2,7 @@
 
 import json
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -45,6 +45,11 @@ class Inventory:
     def missing(self) -> Tensor:
         """Return the records that were not there any more."""
         return _places(not one for one in self.hashes)
+
+    def having(self, keys: Collection[str], labels: Collection[int]) -> set[int]:
+        """Return the records that have one of these keys or labels."""
+        found = {number for number, label in enumerate(self.labels) if label in labels}
+        return found | {number for number, key in enumerate(self.keys) if key in keys}
 
     def name(self, number: int) -> str:
         """Return what people call a record."""
@@ -127,10 +132,10 @@ class Aligned(Records):
         return self.records.fetch(places)[0], self.labels[ids]
 
 
-def aligned(records: Records, known: Inventory, expected: Sequence[int] = ()) -> tuple[Aligned, list[str]]:
+def aligned(records: Records, known: Inventory, expected: Collection[int] = ()) -> tuple[Aligned, list[str]]:
     """Give records the numbers that they had at first, and say in words what is not as it was.
 
-    Nothing is said of the `expected`, which were forgotten, whether they are there or not.
+    Nothing is said of those that are `expected` to be gone, whether they are there or not.
     """
     now = Inventory.of(records)
     if list(now.shape) != list(known.shape):

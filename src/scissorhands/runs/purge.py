@@ -10,6 +10,7 @@ from ..data.forget import mentioning
 from ..data.records import held_by
 from ..errors import ReadError, RunError
 from ..files import cache, read_json, read_metadata
+from ..tasks.classification.division import forgotten
 from ..tasks.diffusion.drawing import DRAWN
 from . import PICTURES, Run
 
@@ -53,13 +54,14 @@ def still_there(run: Run) -> list[str]:
 
 def _cached(run: Run) -> Iterator[Leftover]:
     """Find decoded images and trained models that were made from more of the data than what is left."""
-    known, forgotten = run.inventory(), {*run.ids("forget"), *run.ids("before")}
+    known = run.inventory()
+    gone = forgotten(run) if known else {}
     everything = {one for inventory in known.values() for one in inventory.hashes}
     left = {
         one
         for name, inventory in known.items()
         for number, one in enumerate(inventory.hashes)
-        if name != "train" or number not in forgotten
+        if number not in gone[name]
     }
     for room, what in _ROOMS.items():
         for path in sorted(cache(room).glob("*.safetensors")):

@@ -62,6 +62,9 @@ class SourceRun(Protocol):
     def ids(self, name: str) -> list[int]:
         """Return the records that it forgot (`forget`), or that were forgotten earlier (`before`)."""
 
+    def keys(self, name: str) -> list[str]:
+        """Return the keys of these records."""
+
     def inventory(self) -> Mapping[str, Inventory]:
         """Return what was in the `train` and `test` data; empty if it was not written down."""
 

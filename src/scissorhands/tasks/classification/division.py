@@ -1,6 +1,6 @@
 """The data of a classifier: its classes numbered as the model numbers them, and divided as a run divided it."""
 
-from collections.abc import Sequence
+from collections.abc import Collection
 from dataclasses import replace
 
 from ...choices import SKIP
@@ -47,8 +47,9 @@ def numbered_as_in(run: SourceRun, data: Data, name: str, missing: str = "") -> 
         raise DataError(f"{name} is not the data of {run.folder}: its content differs.")
     if not known:
         return data
-    train, said = _numbered(data.train, known["train"], run.ids("forget") + run.ids("before"))
-    test, also = _numbered(data.test, known["test"], ())
+    expected = forgotten(run)
+    train, said = _numbered(data.train, known["train"], expected["train"])
+    test, also = _numbered(data.test, known["test"], expected["test"])
     if (said or also) and missing != SKIP:
         others = ", or go on without these records: --missing skip" if missing else ""
         raise DataError(
@@ -57,10 +58,23 @@ def numbered_as_in(run: SourceRun, data: Data, name: str, missing: str = "") -> 
     return replace(data, train=train, test=test)
 
 
-def _numbered(records: Records, known: Inventory, forgotten: Sequence[int]) -> tuple[Records, list[str]]:
+def forgotten(run: SourceRun) -> dict[str, set[int]]:
+    """Return the records of the `train` and `test` data that a run with an inventory, or one before it, forgot.
+
+    Others of the same customer belong to them, even if they were held out, and so do all of a class that is gone.
+    """
+    known = run.inventory()
+    keys, now = {*run.keys("forget"), *run.keys("before")}, {*run.ids("forget")}
+    whole = run.record["split"].get("kind") == "classes"
+    gone = {label for number, label in enumerate(known["train"].labels) if whole and number in now}
+    found = {name: one.having(keys, gone) for name, one in known.items()}
+    return {**found, "train": {*found["train"], *now, *run.ids("before")}}
+
+
+def _numbered(records: Records, known: Inventory, expected: Collection[int]) -> tuple[Records, list[str]]:
     if known.fingerprint == records.fingerprint and not len(known.missing):
         return records, []
-    return aligned(records, known, forgotten)
+    return aligned(records, known, expected)
 
 
 def _as_of_then(records: Records) -> Records:
