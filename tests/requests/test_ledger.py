@@ -45,12 +45,12 @@ def test_requests_are_added_listed_and_closed(tmp_path: Path) -> None:
 
 
 def test_the_ledger_names_nobody_and_is_for_its_owner_alone(tmp_path: Path) -> None:
-    asked(tmp_path, "ada.png")
+    asked(tmp_path, "zoe.png")
     folder = tmp_path / "ledger"
-    assert "ada" not in (folder / "ledger.jsonl").read_text()
+    assert "zoe" not in (folder / "ledger.jsonl").read_text()
     assert folder.stat().st_mode & 0o077 == 0
-    assert Ledger(folder).hash_of("ada.png") in (folder / "ledger.jsonl").read_text()
-    asked(tmp_path / ".", "bob.png")
+    assert Ledger(folder).hash_of("zoe.png") in (folder / "ledger.jsonl").read_text()
+    asked(tmp_path, "bob.png")
     assert {path.name for path in (folder / "keys").iterdir()} == {"1.txt", "2.txt"}
     cli(f"request close 1 --ledger {folder} --note withdrawn")
     assert {path.name for path in (folder / "keys").iterdir()} == {"2.txt"}
