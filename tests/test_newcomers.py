@@ -172,7 +172,7 @@ def trained(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def test_a_scrub_that_damages_says_so_on_every_surface(trained: Path, tmp_path: Path) -> None:
     answer = cli(f"scrub {trained} --forget random:10% {WRECK} -o {tmp_path}/out")
     assert answer.code == 3
-    assert answer.err.startswith("warning: accuracy on the retained data fell from 9")
+    assert "\nwarning: accuracy on the retained data fell from 9" in answer.err
     assert "the model is damaged. Try a lower trim, or more epochs." in answer.err
     assert runs.read(tmp_path / "out").record["damage"].startswith("accuracy on the retained data fell from 9")
     again = cli(f"scrub {trained} --forget random:10% {WRECK} --overwrite --json -o {tmp_path}/out")
@@ -190,7 +190,7 @@ def test_a_damaging_scrub_that_is_resumed_says_so_too(nursery: Nursery, trained:
     assert nursery.run(wreck, tmp_path, Fault("save", 3, "kill")).code == -signal.SIGKILL
     resumed = nursery.run("scrub --resume out", tmp_path)
     assert resumed.code == 3
-    assert resumed.err.startswith("warning: accuracy on the retained data fell from 9")
+    assert "\nwarning: accuracy on the retained data fell from 9" in resumed.err
     assert runs.read(tmp_path / "out").damage
 
 
@@ -199,7 +199,7 @@ def test_the_defaults_of_the_command_line_do_no_damage(tmp_path: Path) -> None:
     done(f"train --model small --data digits --set epochs=30 --set lr=0.05 --set batch_size=64 -o {trained}")
     for forget in ("random:10%", "class:3"):
         answer = cli(f"scrub {trained} --forget {forget} -o {tmp_path}/{forget[:5]}")
-        assert (answer.err, answer.code) == ("", 0)
+        assert answer.code == 0 and "warning" not in answer.err
 
 
 @pytest.mark.parametrize(

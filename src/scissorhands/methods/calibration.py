@@ -43,23 +43,16 @@ class Targets:
         self.labels, self.unseen = problem.forget.labels, calibration_of(problem)
         self.forget = _numbered(problem.forget)
         self._seed, self._part = problem.seed, problem.forget
-        self._original = logits_of(original, self.unseen)
+        self._median = _median_margins(logits_of(original, self.unseen))[self.labels]
         self._kept = torch.isin(self.labels, problem.retain.labels)  # records of classes that are not forgotten whole
         self._stand_ins = stand_ins(problem)[self._kept]
         self._every = max(_RARELY, (len(self._part) + len(self.unseen)) // _AT_MOST)
 
     def measure(self, model: nn.Module) -> tuple[Tensor, Tensor]:
-        """Return the margins of the forgotten records, and their targets.
-
-        The margins of unseen records fall with those that are pushed down. So that they do not chase each other, no
-        target is below what the original model said of unseen records.
-        """
+        """Return the margins of the forgotten records, and their targets."""
         found, said = margins(logits_of(model, self._part), self.labels), logits_of(model, self.unseen)
-        wanted = [
-            margins(scores, self.unseen.labels)[self._stand_ins].sort().values for scores in (said, self._original)
-        ]
-        targets = _median_margins(self._original)[self.labels].minimum(found)
-        targets[self._kept] = same_rank(found[self._kept], wanted[0].maximum(wanted[1]))
+        targets = self._median.minimum(found)
+        targets[self._kept] = same_rank(found[self._kept], margins(said, self.unseen.labels)[self._stand_ins])
         return found, targets
 
     def loss(self, descent: Descent, batch: Batch) -> Loss:
