@@ -117,6 +117,22 @@ sign_option = click.option(
 run_option = click.option(
     "-o", "--output", type=PATH, callback=required_unless("resume"), help="The run folder to write."
 )
+
+
+def _absent(ctx: click.Context, param: click.Parameter, value: Path | None) -> Path | None:
+    """Refuse to replace what is there."""
+    if value and (value.exists() or value.is_symlink()):
+        raise click.BadParameter(f"{value} exists, and is not replaced.", ctx, param)
+    return value
+
+
+save_option = click.option(
+    "--save",
+    type=PATH,
+    metavar="PATH",
+    callback=_absent,
+    help="Where to put a copy of the model, in the format that it came in, unless it was damaged.",
+)
 _placing = (
     click.option("--overwrite", is_flag=True, help="Replace the run folder if it exists."),
     click.option("--seed", default=0, show_default=True, help="Seed of everything random but the division of data."),

@@ -15,6 +15,7 @@ from .options import (
     require_options,
     required_unless,
     run_option,
+    save_option,
     scrub_options,
 )
 
@@ -29,6 +30,7 @@ if TYPE_CHECKING:
 @method_options
 @click.option("--tuned", type=PATH, metavar="FILE", help="The tuned.toml of 'tune': a method with its settings.")
 @run_option
+@save_option
 @long_run_options
 def scrub(
     model: str | None,
@@ -38,6 +40,7 @@ def scrub(
     settings: tuple[str, ...],
     tuned: Path | None,
     output: Path | None,
+    save: Path | None,
     placing: dict[str, Any],
     track: str | None,
     as_json: bool,
@@ -45,6 +48,7 @@ def scrub(
 ) -> None:
     """Make MODEL forget: a model folder, a run, a Hugging Face name, or a diffusion pipeline."""
     from .. import tasks
+    from ..runs.export import export
     from ..runs.place import Place
     from ..runs.scrub import scrub as scrub_model
     from .progress import progress
@@ -68,6 +72,8 @@ def scrub(
             model, request, method, values, place, factory, log=log, tuning=found.cost() if found else None
         )
         log({"scores": run.result.values()})
+    if save and not run.damage:
+        export(run, save)
     show_made(run, as_json)
 
 

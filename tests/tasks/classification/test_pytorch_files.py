@@ -202,3 +202,21 @@ def test_a_model_that_takes_floats_is_given_them_where_it_is_said_how(
     torch.testing.assert_close(given, (raw / 255 - 0.5) / 0.25)
     assert data.train.fingerprint != Source(mean="0.5").load().train.fingerprint
     done(f"scrub out --forget class:4 {quick} -o second")  # which reads the data in the same way
+
+
+def test_a_copy_of_the_model_is_saved_where_it_is_wanted(
+    saved: Callable[[Any], Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    saved(named())
+    monkeypatch.chdir(tmp_path)
+    still = "--factory own_nets:net --untrained --method finetune --set epochs=1 --set lr=1e-9"
+    command = f"scrub net.pt --data digits --data-set mean=0 --forget class:3 {still}"
+    for path in ("copy.pt", "copy"):
+        assert cli(f"{command} --save {path} -o 'run of {path}'").code == 0
+    assert Path("copy.pt").read_bytes() == Path("run of copy.pt/model/net.pt").read_bytes()
+    assert sorted(path.name for path in Path("copy").iterdir()) == ["config.json", "net.pt"]
+    assert "copy exists, and is not replaced" in cli(f"{command} --save copy -o other").err
+    assert not Path("other").exists()
+    done("train --model small --model-set width=4 --data digits --set epochs=3 --set batch_size=64 -o run")
+    assert cli("scrub run --forget class:3 --method ascent --set lr=0.01 --save wild -o damaged").code == 3
+    assert not Path("wild").exists()
