@@ -9,7 +9,7 @@ from helpers.commands import done
 
 NAMES = ("apple", "brick", "cloud")
 QUICK = "--method finetune --set epochs=1 --set batch_size=16"
-FIRST, SECOND = ("apple-3.png", "brick-7.png"), ("cloud-9.png", "apple-11.png")
+FIRST, SECOND, THIRD = ("apple-3.png", "brick-7.png"), ("cloud-9.png", "apple-11.png"), ("brick-0.png", "cloud-5.png")
 
 
 def album(place: Path) -> Path:

@@ -8,12 +8,14 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import torch
 from PIL import Image
 
-from helpers.album import FIRST, QUICK, SECOND, album, photo, wish
+from helpers.album import FIRST, QUICK, SECOND, THIRD, album, photo, wish
 from helpers.commands import Answer, cli, done
 from scissorhands import runs
-from scissorhands.data.records import held_by
+from scissorhands.data.records import Stored, held_by
+from scissorhands.data.split import held_out
 from scissorhands.files import read_metadata
 
 
@@ -87,6 +89,21 @@ def test_the_run_that_did_not_forget_what_was_erased_is_refused(shrunk: Path, tm
     assert f"'train/apple/{FIRST[0]}' is not there any more" in said
 
 
+def test_a_photo_that_was_held_out_is_erased_with_the_others(shrunk: Path, album_of: Path, tmp_path: Path) -> None:
+    known = runs.read(shrunk / "one").inventory()["train"]
+    labels = torch.tensor(known.labels)
+    unseen = Path(known.keys[int(held_out(Stored(labels, labels), 0.2, 0)[0])]).name
+    asked = wish(tmp_path, "second.txt", *SECOND, unseen)
+    said = refused(scrub(shrunk / "one", album_of, asked, tmp_path / "two"))
+    assert f"'{unseen}' was held out of training" in said
+    done(f"scrub {shrunk}/one --data {album_of} --forget keys:{asked} --missing skip {QUICK} -o {tmp_path}/two")
+    for name in (*SECOND, unseen):
+        photo(album_of, name).unlink()
+    answer = scrub(tmp_path / "two", album_of, wish(tmp_path, "third.txt", *THIRD), tmp_path / "three")
+    assert answer.code in (0, 3), answer.err
+    assert len(runs.read(tmp_path / "three").inventory()["train"].missing) == 5
+
+
 def test_a_class_is_forgotten_and_its_folder_removed(shrunk: Path, album_of: Path, tmp_path: Path) -> None:
     done(f"scrub {shrunk}/one --data {album_of} --forget class:apple {QUICK} -o {tmp_path}/two")
     for split in ("train", "test"):
@@ -138,9 +155,6 @@ def test_what_can_be_told_of_a_run_is_told_after_the_erasure(shrunk: Path, tmp_p
     assert answer.code == 0, answer.err
     failed = json.loads((tmp_path / "one" / "scores.json").read_text())["failed"]
     assert "is not in the data any more" in failed["probe"]
-
-
-THIRD = ("brick-0.png", "cloud-5.png")
 
 
 def traces(photos: dict[str, bytes], *folders: Path) -> dict[str, set[str]]:

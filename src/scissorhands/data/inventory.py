@@ -153,14 +153,14 @@ def aligned(records: Records, known: Inventory, expected: Collection[int] = ()) 
         else:
             new[now.name(place)] = place
     found = Aligned(records, known, places)
-    lost = {*found.missing.tolist()} - forgotten - {*known.missing.tolist()}
-    said = [_fate(known.name(number), new) for number in sorted(lost)]
+    gone = [number for number in found.missing.tolist() if known.hashes[number]]
+    said = []
+    for number in gone:
+        if new.pop(name := known.name(number), None) is not None:
+            said.append(f"{name} has changed")
+        elif number not in forgotten:
+            said.append(f"{name} is not there any more")
     return found, said + [f"{name} is new" for name in new]
-
-
-def _fate(name: str, new: dict[str, int]) -> str:
-    """Say what became of a record; one that changed is no new one."""
-    return f"{name} {'is not there any more' if new.pop(name, None) is None else 'has changed'}"
 
 
 def _identity(inventory: Inventory, number: int) -> tuple[Any, ...]:

@@ -3,11 +3,13 @@
 from collections.abc import Collection
 from dataclasses import replace
 
+import torch
+
 from ...choices import SKIP
 from ...data import labels as relabeling
 from ...data.forget import Forget
 from ...data.inventory import Aligned, Inventory, aligned
-from ...data.records import Records
+from ...data.records import Records, Stored
 from ...data.sources import Data
 from ...data.split import Split, held_out, split
 from ...errors import DataError, ReadError, listed
@@ -37,9 +39,10 @@ def matched(data: Data, blueprint: Blueprint, labels: str, forget: Forget | None
 
 
 def numbered_as_in(run: SourceRun, data: Data, name: str, missing: str = "") -> Data:
-    """Give the records the numbers that they had when the run was made; what was forgotten may have been erased since.
+    """Give the records the numbers that they had when the run was made.
 
-    `name` is that of the data. Refuse what else is not as it was, unless what is `missing` is skipped.
+    What was forgotten, or held out of training, may have been erased since. `name` is that of the data. Refuse what
+    else is not as it was, unless what is `missing` is skipped.
     """
     known = run.inventory()
     original = known["train"].fingerprint if known else data.train.fingerprint
@@ -48,7 +51,7 @@ def numbered_as_in(run: SourceRun, data: Data, name: str, missing: str = "") -> 
     if not known:
         return data
     expected = forgotten(run)
-    train, said = _numbered(data.train, known["train"], expected["train"])
+    train, said = _numbered(data.train, known["train"], expected["train"] | _held_out(run, known["train"]))
     test, also = _numbered(data.test, known["test"], expected["test"])
     if (said or also) and missing != SKIP:
         others = ", or go on without these records: --missing skip" if missing else ""
@@ -69,6 +72,14 @@ def forgotten(run: SourceRun) -> dict[str, set[int]]:
     gone = {label for number, label in enumerate(known["train"].labels) if whole and number in now}
     found = {name: one.having(keys, gone) for name, one in known.items()}
     return {**found, "train": {*found["train"], *now, *run.ids("before")}}
+
+
+def _held_out(run: SourceRun, known: Inventory) -> set[int]:
+    """Return the records that the model was never trained on, so that it need not forget them."""
+    labels, divided = torch.tensor(known.labels, dtype=torch.int64), run.record["split"]
+    if not 0 < float(divided["holdout"]) < 1:
+        return set()
+    return {*held_out(Stored(labels, labels), float(divided["holdout"]), int(divided["held_seed"])).tolist()}
 
 
 def _numbered(records: Records, known: Inventory, expected: Collection[int]) -> tuple[Records, list[str]]:
