@@ -83,6 +83,9 @@ def test_it_names_no_record_and_holds_no_output(folder: Path) -> None:
     assert not [name for name in inside if "forget" in name or "outputs" in name]
     bins = json.loads(inside["evidence.json"])["recount"]["bins"]
     assert all(some + rest >= 10 for some, rest in bins)
+    page = inside["report.html"].decode()
+    assert 'id="attacks"' in page
+    assert 'id="losses"' not in page
     card = inside["README.md"].decode()
     assert "forget **40 records**" in card
     assert "suppression is not removal" in card

@@ -45,7 +45,8 @@ def pack(
     statement["drift"] = drift
     statement["policy"] = {"broken": broken} if policy else None
     kept = broken if policy else None
-    shown = page.page(table.tabulate([run]), [run], f"Evidence of {run.folder.name}", policy=kept)
+    # Bins of losses have edges, by which who has the model and a record could tell that it is not among the forgotten.
+    shown = page.page(table.tabulate([run]), [run], f"Evidence of {run.folder.name}", policy=kept, without=["losses"])
     members = {
         STATEMENT: _json(statement),
         RECORD: read_bytes(folder / "run.toml"),

@@ -64,7 +64,8 @@ def write_report(
     found, skipped = gathered(folders)
     table = tabulate(found)
     scrubbed = [run for run in found if run.record["verb"] == "scrub" and run.method != table.reference]
-    broken = [f"{run.folder.name}: {line}" for run in scrubbed for line in (policy(run) if policy else ())]
+    lines = [(run, line) for run in scrubbed for line in (policy(run) if policy else ())]
+    broken = [f"{run.folder.name}: {line}" if len(scrubbed) > 1 else line for run, line in lines]
     kept = broken if policy and scrubbed else None
     made: dict[str, Callable[[], str]] = {
         ".md": lambda: exports.as_markdown(table, title),

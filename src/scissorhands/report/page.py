@@ -65,17 +65,19 @@ def page(
     *,
     policy: Sequence[str] | None = None,
     skipped: Sequence[str] = (),
+    without: Sequence[str] = (),
 ) -> str:
     """Return the page as text, with the pictures that benches among the `folders` left.
 
     With `records` it shows pictures of records, too, where there are some. `policy` says which lines of a policy are
-    broken, and `skipped` which folders were left out, and why.
+    broken, `skipped` which folders were left out, and why, and `without` which figures the page is not to have.
     """
     environment = Environment(
         loader=PackageLoader("scissorhands.report", "."), autoescape=select_autoescape(["html"]), trim_blocks=True
     )
     above = os.path.commonpath([run.folder.absolute().parent for run in shown])
-    benches, drawn = [folder for folder in folders if (folder / ABOUT).is_file()], figures(table)
+    benches = [folder for folder in folders if (folder / ABOUT).is_file()]
+    drawn = [figure for figure in figures(table) if figure.name not in without]
     return environment.get_template("report.html").render(
         title=title,
         table=table,

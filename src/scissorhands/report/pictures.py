@@ -13,12 +13,13 @@ _FLAGGED = 24  # flagged images of a run, at most
 
 
 def sheets(table: Table) -> dict[str, str]:
-    """Return what the first run of each row draws, where pipelines were judged."""
-    found = {}
+    """Return what the first run of each row draws, where pipelines were judged, and what was drawn before."""
+    found: dict[str, str] = {}
     for row in table.rows:
-        for name in ("drawn", "after"):
-            if row.runs and (drawn := picture(row.runs[0].folder / GRIDS / f"{name}.png")):
-                found[row.method] = drawn
+        for name in ("before", "drawn", "after"):
+            title = name if name == "before" else row.method
+            if row.runs and title not in found and (drawn := picture(row.runs[0].folder / GRIDS / f"{name}.png")):
+                found[title] = drawn
     return found
 
 

@@ -4,11 +4,11 @@ import statistics
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any
 
 from ..metrics import METRICS
 from ..metrics.verdict import DAMAGED, OVER, SAME, UNDER, UNKNOWN
 from ..runs import Run
+from ..tasks import TASKS
 from .rows import Row, versions
 from .table import MAIN, Table
 
@@ -35,6 +35,7 @@ _PARTS = {
     "audit_accuracy": "Never seen",
     "test_accuracy": "Test data",
 }
+_SHOWN = 4  # measures of a method, where there are several methods
 _DRAWN = ("ua", "kept_accuracy", "fid", "clip", "nudity", "nudity_change")
 
 
@@ -70,10 +71,10 @@ def tell(table: Table, policy: Sequence[str] | None = None) -> Story:
     told = [*_what(made or table.rows), *_who(table, others)]
     if row is None:
         call = ("unsure", f"{len(others)} methods, side by side" if others else "Nothing was forgotten here")
-        return Story(told, *call, [], _next_step(others), [], "")
+        return Story(told, *call, [_numbers(row) for row in others], _next_step(others), [], "")
     tone, headline, todo = _judged(row)
     if policy:
-        tone, todo = "bad", f"{todo} {_BROKEN}" if tone == "bad" else _BROKEN
+        tone, todo = "bad", f"{todo} It breaks the policy below." if tone == "bad" else _BROKEN
     return Story(told, tone, headline, _reasons(row), todo, changes(row), row.method)
 
 
@@ -119,11 +120,11 @@ def _who(table: Table, others: Sequence[Row]) -> list[str]:
         run = others[0].runs[0]
         seconds = f" It took {_duration(run.result.seconds)}." if run.result.seconds is not None else ""
         version = versions(run).get("scissorhands", "")
-        return [f"Method {others[0].method} of scissorhands {version} did it{_when([run])}.{seconds}"]
+        return [f"It was done by the method {others[0].method} of scissorhands {version}{_when([run])}.{seconds}"]
     methods = ", ".join(row.method for row in others)
-    seeds = sorted({str(seed) for row in others for seed in row.seeds})
+    seeds = {len(row.seeds) for row in others}
     count = f"{len(others)} methods" if len(others) > 1 else f"Method {methods}"
-    several = f", with {len(seeds)} seeds each," if len(seeds) > 1 else ""
+    several = f", with {max(seeds)} seeds each," if len(seeds) == 1 and max(seeds) > 1 else ""
     listed = f": {methods}" if len(others) > 1 else ""
     return [f"{count}{several}{_when(runs)}{listed}."] if others else [f"It was measured{_when(runs)}."]
 
@@ -179,10 +180,20 @@ def _reasons(row: Row) -> list[str]:
     run = row.runs[0]
     said = run.result.scores.verdict
     found = [f"{said.call.capitalize()}: {said.reason}"] if said else []
-    return [*found, *([f"Damaged: {run.damage}."] if run.damage else [])]
+    told = run.damage and not (said and said.call == DAMAGED)
+    return [*found, *([f"Damaged: {run.damage}."] if told else [])]
+
+
+def _numbers(row: Row) -> str:
+    """Return the first measures of a method in a line."""
+    names = [name for name in MAIN if name in row.metrics][:_SHOWN]
+    return f"{row.method}: {', '.join(f'{METRICS[name].title} {row.cell(name)}' for name in names)}."
 
 
 def _next_step(others: Sequence[Row]) -> str:
+    """Say what to do where no method can be called nearest."""
+    if any(row.runs[0].record["model"]["name"] == "pipeline" for row in others):
+        return "Look at what they draw, and weigh what is gone against what is kept."
     if others:
         return "Without a retrained model none can be called nearest: 'scissorhands evaluate RUN --against RETRAINED'."
     return "Make a model forget: 'scissorhands scrub RUN --forget … -o OUT'."
@@ -192,27 +203,45 @@ def changes(row: Row) -> list[Change]:
     """List what was measured of the records to forget, of those kept and of those never seen, before and after."""
     names = [name for name in _PARTS if name in row.metrics]
     drawn = [name for name in MAIN if name in _DRAWN and name in row.metrics]
-    return [_change(row, name, _PARTS.get(name, METRICS[name].title)) for name in (*names, *drawn)]
+    return [*(_change(row, name, _PARTS.get(name, METRICS[name].title)) for name in (*names, *drawn)), *_losses(row)]
 
 
 def _change(row: Row, name: str, title: str) -> Change:
-    before = [run.record[f"{name}_before"] for run in row.runs if f"{name}_before" in run.record]
     known = [run.result.scores.reference[name] for run in row.runs if name in run.result.scores.reference]
     digits, unit = METRICS[name].digits - 1, " %" if name in _PARTS else ""
+    before = _before(row, name)
     retrained = f"{statistics.fmean(known):.{digits}f}{unit}" if known else _expected(row, name)
     mean = row.metrics[name]["mean"]
     assert mean is not None
-    was = f"{statistics.fmean(before):.{digits}f}{unit}" if before else "–"
-    return Change(title, was, f"{mean:.{digits}f}{unit}", retrained)
+    return Change(title, "–" if before is None else f"{before:.{digits}f}{unit}", f"{mean:.{digits}f}{unit}", retrained)
+
+
+def _before(row: Row, name: str) -> float | None:
+    """Return the mean of what a measure was before, where runs say it."""
+    known = [run.record[f"{name}_before"] for run in row.runs if f"{name}_before" in run.record]
+    return statistics.fmean(known) if known else None
 
 
 def _expected(row: Row, name: str) -> str:
     """Say what a retrained model would have, where there is none."""
-    unseen: Any = next(
-        (row.metrics[one]["mean"] for one in ("audit_accuracy", "test_accuracy") if one in row.metrics), None
-    )
-    if name == "forget_accuracy" and row.runs[0].record["split"].get("kind") == "drawn" and unseen is not None:
-        return f"about {unseen:.1f} %, as on records never seen"
-    if name == "forget_accuracy" and row.forget.startswith("class"):
+    if name != "forget_accuracy":
+        before = _before(row, name) if name in _PARTS else None
+        return METRICS[name].retrained if before is None else f"about {before:.1f} %, as before"
+    if row.forget.startswith("class"):
         return "0 %, as it never saw the class"
+    unseen = next((x for one in ("audit_accuracy", "test_accuracy") if (x := _before(row, one)) is not None), None)
+    if row.runs[0].record["split"].get("kind") == "drawn" and unseen is not None:
+        return f"about {unseen:.1f} %, as the original on records never seen"
     return METRICS[name].retrained
+
+
+def _losses(row: Row) -> list[Change]:
+    """List the losses of a pipeline, which are not in the table of metrics."""
+    found = []
+    for name, title in ((name, title) for task in TASKS for name, title in task.titles.items()):
+        known = [run.result.scores.values[name] for run in row.runs if name in run.result.scores.values]
+        if known:
+            before = _before(row, name)
+            was = "–" if before is None else f"{before:.4f}"
+            found.append(Change(title.capitalize(), was, f"{statistics.fmean(known):.4f}", ""))
+    return found

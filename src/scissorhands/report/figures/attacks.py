@@ -25,7 +25,11 @@ def attacks(table: Table) -> Figure | None:
         "Each dot is what an attack makes of the forgotten records; the line is how far chance alone may move it "
         "(95 % confidence), over records or, where there are several runs, over runs.",
         "The line crosses the dashed one: the attack does no better than a guess"
-        + (", or as on a retrained model, which is the diamond." if table.reference else "."),
+        + (
+            ", or as on a retrained model, which is the diamond."
+            if any(line["retrained"] is not None for line in lines)
+            else ". Where there is none, only a retrained model could say: compare with one."
+        ),
         _text(lines),
         [Chart(METRICS[name].title, _chart(name, lines)) for name in _names(lines)],
         lines,

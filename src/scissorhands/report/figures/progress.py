@@ -10,7 +10,7 @@ from .figure import SOFT, Chart, Figure
 from .kept import events
 
 _POINTS = 150  # of a curve: each is the mean of some steps
-_NO_LOSS = ("phase", "epoch", "step", "steps", "lr")
+_LOSSES = ("retain", "forget", "loss")  # of which the last stands where there is no other
 _HUGE = 1e30  # a loss of this size says nothing
 _RUNS = 12  # of which a page shows the curves, at most: the first of each row
 
@@ -28,8 +28,8 @@ def progress(table: Table) -> Figure | None:
     return Figure(
         "progress",
         "How the run went",
-        "The loss that the method worked on, step by step; each point is the mean of some steps. The vertical line is "
-        "where it stopped.",
+        "The loss on the records to retain, and on those to forget, step by step; each point is the mean of "
+        "some steps. The vertical line is where it stopped.",
         "It settles. A loss that still falls at the end asks for more epochs; one that jumps, a lower learning rate.",
         "; ".join(told) + ".",
         charts,
@@ -54,7 +54,9 @@ def _curves(run: Run) -> dict[str, dict[str, Any]]:
 
 
 def _losses(steps: Sequence[dict[str, Any]]) -> list[str]:
-    return list(dict.fromkeys(name for event in steps for name in event if name not in _NO_LOSS))
+    """Return the names of the losses that were logged."""
+    known = [name for name in _LOSSES if any(_is_number(event.get(name)) for event in steps)]
+    return known[:-1] if len(known) > 1 and known[-1] == "loss" else known
 
 
 def _means(name: str, steps: Sequence[dict[str, Any]]) -> Iterator[dict[str, Any]]:

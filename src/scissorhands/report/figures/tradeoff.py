@@ -99,7 +99,7 @@ def _chart(rows: Sequence[dict[str, Any]], kept: str, drawn: bool) -> Any:
     )
     ring = alt.Chart(alt.InlineData([dict(row) for row in rows if row["what"] == "retrained"]))
     rings = ring.mark_point(shape="diamond", size=260, color=INK, strokeWidth=1.5).encode(x="kept:Q", y="forget:Q")
-    layers = [*_guides(rows, drawn), dots, rings]
+    layers = [*_guides(rows, drawn), dots, *([rings] if "retrained" in names else [])]
     return alt.layer(*layers).properties(width="container", height=300)
 
 

@@ -1,0 +1,117 @@
+"""Which figures a page has, and what they hold of records."""
+
+import json
+import math
+from dataclasses import replace
+from itertools import pairwise
+from pathlib import Path
+
+import pytest
+import torch
+
+from scissorhands.metrics import METRICS
+from scissorhands.report.figures import losses, progress, trimmed
+from scissorhands.report.figures.all import figures
+from scissorhands.report.figures.figure import Figure, for_page
+from scissorhands.report.table import tabulate
+from scissorhands.runs import LOG, Run, read
+
+
+@pytest.fixture
+def run(complete: Path) -> Run:
+    """A run that forgot a digit."""
+    return read(complete / "seed-0/finetune")
+
+
+def made(run: Run) -> dict[str, Figure]:
+    return {figure.name: figure for figure in figures(tabulate([run]))}
+
+
+def logged(run: Run, folder: Path, *lines: str) -> Run:
+    """The run with these lines as its log."""
+    (folder / LOG).write_text("\n".join(lines))
+    return replace(run, folder=folder)
+
+
+def test_a_figure_says_what_it_shows_what_is_good_and_the_same_in_words(run: Run) -> None:
+    found = made(run)
+    assert {"tradeoff", "losses", "attacks", "classes", "progress"} <= found.keys()
+    for figure in found.values():
+        assert all(len(text) > 40 for text in (figure.shows, figure.good, figure.text))
+        assert figure.rows
+
+
+def test_what_has_no_data_has_no_figure(run: Run, tmp_path: Path) -> None:
+    scores = replace(run.result.scores, values={"retain_accuracy": 1.0})
+    bare = replace(run, folder=tmp_path, result=replace(run.result, scores=scores))
+    assert made(bare) == {}
+
+
+def test_every_bin_of_losses_holds_ten_records_or_more_and_none_is_lost() -> None:
+    generator = torch.Generator().manual_seed(0)
+    for count in (20, 33, 129, 2000):
+        found = torch.exp(3 * torch.randn(count, generator=generator, dtype=torch.float64) - 3)
+        bins = losses.binned(found)
+        assert sum(one[2] for one in bins) == count
+        assert min(one[2] for one in bins) >= losses.LEAST
+        assert all(one[1] == other[0] for one, other in pairwise(bins))
+        inside = ((found > bins[1][0]) & (found <= bins[1][1])).sum() if len(bins) > 2 else None
+        assert inside in (None, bins[1][2])
+
+
+def test_too_few_records_have_no_losses(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(losses, "LEAST", 1000)
+    assert "losses" not in made(run)
+
+
+def test_a_page_holds_no_output_of_a_single_record(run: Run) -> None:
+    text = for_page([chart.spec() for figure in made(run).values() for chart in figure.charts])
+    assert len(text) < 200_000
+    assert len(json.dumps([*made(run)["losses"].rows])) < 50_000
+
+
+def test_an_attack_on_one_run_has_an_interval_over_records(run: Run) -> None:
+    lines = {line["attack"]: line for line in made(run)["attacks"].rows}
+    for name in ("auc", "mia"):
+        line = lines[name]
+        assert line["low"] < line["found"] < line["high"] or METRICS[name].digits == 2
+    assert lines["auc"]["high"] - lines["auc"]["low"] > 0.05
+
+
+def test_what_was_trimmed_is_that_of_the_last_attempt(run: Run, tmp_path: Path) -> None:
+    trims = [{"phase": "trim", "drawn": n, "of": 100, "layers": {"conv": [n, 50], "fc": [1, 50]}} for n in (5, 25)]
+    one = logged(run, tmp_path, *map(json.dumps, trims))
+    found = trimmed.trimmed(tabulate([one]))
+    assert found is not None
+    assert {row["layer"]: row["share"] for row in found.rows} == {"conv": 50.0, "fc": 2.0}
+
+
+def test_losses_of_a_run_are_drawn_by_name_and_thinned(run: Run, tmp_path: Path) -> None:
+    event = {"phase": "repair", "epoch": 0, "epochs": 4, "steps": 2000}
+    steps = [{**event, "step": n + 1, "loss": 1.0, "retain": float(n), "forget": 5.0} for n in range(1000)]
+    found = progress.progress(tabulate([logged(run, tmp_path, *map(json.dumps, steps))]))
+    assert found is not None
+    assert {row["loss of"] for row in found.rows} == {"retain", "forget"}
+    assert len(found.rows) <= 300
+    retain = [row["loss"] for row in found.rows if row["loss of"] == "retain"]
+    assert math.isclose(sum(retain) / len(retain), 499.5, rel_tol=0.02)
+    assert "stopped after step 1000 of 2000" in found.text
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "not JSON",
+        "[1, 2]",
+        "[" * 100_000,
+        '{"phase": "repair", "step": "x", "steps": 4, "loss": 1}',
+        '{"phase": "repair", "step": 1, "steps": 4, "loss": NaN}',
+        '{"phase": "repair", "step": 1, "steps": 4, "loss": 1' + "0" * 400 + "}",
+        '{"phase": "repair", "step": 1, "steps": 4, "loss": [1]}',
+        '{"phase": "trim", "layers": {"conv": [1, 0]}}',
+        '{"phase": "trim", "layers": {"conv": 3}}',
+        '{"phase": "trim", "layers": 3}',
+    ],
+)
+def test_a_damaged_log_is_no_error(line: str, run: Run, tmp_path: Path) -> None:
+    assert not {"progress", "trimmed"} & made(logged(run, tmp_path, line)).keys()
