@@ -127,8 +127,9 @@ class Search:
             trial = known.ask()
             restore(self.model, original)
             settings = _suggested(trial, space)
+            said = _numbered(log, f"{self.name}, trial {done + 1} of {study.trials}")
             try:
-                value = self._try(settings, trial, estimate, optuna, _numbered(log, done + 1, study.trials))
+                value = self._try(settings, trial, estimate, optuna, said)
             except BaseException:
                 known.tell(trial, state=states.FAIL)
                 raise
@@ -215,10 +216,10 @@ def _rounded(value: float) -> float:
     return value if isinstance(value, int) else float(f"{value:.{_DIGITS}g}")
 
 
-def _numbered(log: Log, number: int, of: int) -> Log:
+def _numbered(log: Log, trial: str) -> Log:
     """Return a log that says in which trial something happens."""
 
     def numbered(event: Mapping[str, Any]) -> None:
-        log({**event, "phase": f"trial {number} of {of}: {event['phase']}"})
+        log({**event, "phase": f"{trial}: {event['phase']}"})
 
     return numbered
