@@ -7,10 +7,10 @@ trains an original, two retrained models and four reference models on half of th
 layer, as many at a time as there are draws. An original learns all its records by heart. A damaged model is a retrained
 one whose weights were blurred until it was right about 10 or 18 % fewer of the retained records.
 
-Each model is judged as it is at level quick (beside the original's outputs), at level standard (beside the four), and
-against the second retrained model. The last line is one JSON object with the counts, and Wilson's 95 % intervals of the
-share of retrained models called indistinguishable, of originals called under-forgotten, and of damaged ones called
-damaged. With --outputs what the models said is kept there, and is not computed again.
+Each model is judged as it is at level quick (beside the original's outputs), at level standard (beside the four),
+against the second retrained model, and against all five. The last line is one JSON object with the counts, and Wilson's
+95 % intervals of the share of retrained models called indistinguishable, of originals called under-forgotten, and of
+damaged ones called damaged. With --outputs what the models said is kept there, and is not computed again.
 """
 
 import argparse
@@ -87,12 +87,10 @@ def main() -> None:
 def judged(name: str, case: Case, draws: range, folder: Path | None) -> Iterator[dict[str, Any]]:
     """Yields how often each verdict was given, by model and by what it is judged beside."""
     kind, observed = said(name, case, draws, folder)
+    halves = [f"half {i}" for i in range(REFERENCES)]
+    levels = {"quick": [], "standard": halves, "retrained": ["another"], "both": ["another", *halves]}
     for model, right in RIGHT.items():
-        for level, beside in (
-            ("quick", ()),
-            ("standard", [f"half {i}" for i in range(REFERENCES)]),
-            ("retrained", ["another"]),
-        ):
+        for level, beside in levels.items():
             calls = Counter(call(one, model, beside, kind) for one in observed)
             low, high = wilson(calls[right], len(draws))
             share = {"right": calls[right] / len(draws), "low": round(low, 3), "high": round(high, 3)}
@@ -101,8 +99,9 @@ def judged(name: str, case: Case, draws: range, folder: Path | None) -> Iterator
 
 def call(one: Mapping[str, Observations], model: str, beside: Sequence[str], kind: str) -> str:
     """The verdict on a model: beside the original, and beside reference models, which half saw what is retained."""
-    hidden = () if "another" in beside else ("retain",)
-    references = [{part: x for part, x in one[role].items() if part not in hidden} for role in beside]
+    references = [
+        {part: x for part, x in one[role].items() if part != "retain" or role == "another"} for role in beside
+    ]
     return verdict({**one[model], "before": one["original"]}, references, kind).call
 
 

@@ -321,6 +321,16 @@ def test_references_that_saw_half_of_the_retained_records_are_compared_on_the_ot
     assert "retained" not in found.reason
 
 
+def test_beside_a_retrained_model_those_that_saw_less_are_not_asked_what_should_have_been_kept() -> None:
+    less = {**RETRAINED, "audit": 0.25, "test": 0.25}
+    model, retrained, *references = faces(0, less, RETRAINED, *[less] * 4, counts=FACES)
+    halves = [{part: said for part, said in one.items() if part != "retain"} for one in references]
+    assert verdict(model, halves, "drawn").call == SAME
+    found = verdict(model, [*halves, retrained], "drawn")
+    assert found.call == DAMAGED
+    assert "25.0 % of unseen records, the reference in 44.0 %" in found.reason
+
+
 def test_references_that_differ_much_among_themselves_make_damage_doubtful() -> None:
     def found(*spread: float) -> str:
         accuracies = [{**RETRAINED, "audit": one, "test": one} for one in (0.25, *spread)]

@@ -278,7 +278,7 @@ def test_probes_that_were_shown_other_numbers_of_records_are_not_compared(world:
     seen, retrained = runs.read(world / "seen"), runs.read(world / "retrained")
     observed = runs.read_outputs(seen.folder)
     few, many = torch.zeros_like(observed["probe"]), torch.ones_like(observed["probe"])
-    runs.write_outputs(seen.folder, {**observed, "probe": many})
+    runs.write_outputs(seen.folder, {**observed, "probe": many, "probe_shots": 20})
     runs.write_result(seen.folder, replace(seen.result, examined={**seen.result.examined, "shots": 20}))
     runs.write_outputs(retrained.folder, {**runs.read_outputs(retrained.folder), "probe": few})
     runs.write_result(retrained.folder, replace(retrained.result, examined=seen.result.examined))

@@ -62,7 +62,8 @@ _VERDICT = """## The verdict
 
 One of five, with its reason, from outputs that are stored with the run. It needs no retrained model, but records that
 were never trained on, and a reference model that saw neither them nor the forgotten ones. Level standard trains some; a
-retrained model that is given with `--against` takes their place. A scrubbed run is also held against its original.
+retrained model that is given with `--against` is one more, and alone says what should have been kept. A scrubbed run is
+also held against its original.
 
 - **damaged**: it is right about fewer of the records that it should have kept, retained or unseen (calibration, audit
   and test together), than the original or than the reference, by more than chance and another seed explain; the

@@ -174,14 +174,7 @@ def measure(observed: Observations, names: list[str], missing: Mapping[str, str]
 
 
 def judge(scores: Scores, observed: Observations, kind: str) -> Scores:
-    """Add a verdict to the scores: by the retrained model where there is one, else by reference models.
-
-    A retrained model that was not probed leaves that to the reference models.
-    """
-    references = observed.get("references", [])
-    if "retrained" in observed:
-        retrained = observed["retrained"]
-        if "probe" not in retrained and references:
-            retrained = {**references[0], **retrained}
-        references = [retrained]
+    """Add a verdict to the scores: by the retrained model and by reference models, where there are any."""
+    retrained = [observed["retrained"]] if "retrained" in observed else []
+    references = [*retrained, *observed.get("references", [])]
     return replace(scores, verdict=verdict(observed, references, kind))

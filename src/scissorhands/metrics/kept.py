@@ -39,10 +39,14 @@ class Loss:
 def losses(model: Observations, references: Sequence[Observations]) -> Iterator[Loss]:
     """Compare the model, record by record, with the original and with references, wherever both said something.
 
+    References that were trained on only some of the retained records leave `retain` out. They know less, so they are
+    not asked beside one that knows it all.
+
     The original is found in the model's own observations, as `before`. It saw more records than the model may know of:
     by so much as the error falls with the root of their number, the model may be worse about unseen ones.
     """
     before = [model["before"]] if _finite(model.get("before", {})) else []
+    references = [one for one in references if len(one.get("retain", ()))] or references
     for what, parts in KEPT.items():
         for whose, several, allowed in (("the original", before, _FALLEN), ("the reference", references, SEED)):
             known = [name for name in parts if all(len(one.get(name, ())) for one in (model, *several))]

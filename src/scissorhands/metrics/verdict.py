@@ -66,7 +66,7 @@ def verdict(model: Observations, references: Sequence[Observations], kind: str) 
     """Judge a model from its outputs on `forget`, on `others` (never seen, same labels) and on the rest.
 
     `references` are the same of models that saw none of these. The rest is `retain`, `calibration`, `audit` and `test`;
-    it is compared where all references have it, so those that saw only some of the retained records leave `retain` out.
+    references that saw only some of the retained records leave `retain` out.
     `kind` says how alike the forgotten and the other records are, see Split. Of the model's own observations, `before`
     are the outputs of the original, and `probe` and `probe_others` how often a linear classifier on the features is
     right about a record.
