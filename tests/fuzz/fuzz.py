@@ -82,6 +82,9 @@ class Outcome:
 # What a case must not do
 
 
+PROGRESS = re.compile(r"\b\d+ of \d+\b")  # such as epoch 3 of 10: what is said before something fails
+
+
 def failures(outcome: Outcome) -> list[tuple[str, str]]:
     """What went wrong in a case: a kind, and the details that tell one cause from another."""
     if outcome.died:
@@ -90,7 +93,8 @@ def failures(outcome: Outcome) -> list[tuple[str, str]]:
         kind = "took too long" if outcome.raised == TooLong.__name__ else outcome.raised
         return [(kind, outcome.where)]
     found = []
-    lines, ran = outcome.err.splitlines(), f"+{OUTSIDE}/{RAN}"
+    said, ran = outcome.err.splitlines(), f"+{OUTSIDE}/{RAN}"
+    lines = [line for line in said if line.startswith("error: ") or not PROGRESS.search(line)]
     refused = outcome.code in (1, 2)
     helped = not lines and "Usage:" in outcome.out  # a command without arguments is answered by its help
     if outcome.code not in (0, 1, 2, 3):
