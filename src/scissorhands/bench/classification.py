@@ -34,6 +34,7 @@ from ..tasks import Read, once
 from ..tasks.classification import models
 from ..tasks.classification.gradcam import as_images, examples, looked_at
 from ..tasks.classification.request import Request
+from ..tasks.classification.task import read_as
 from . import gradcam, tuning
 from .entries import Entry
 from .recipe import TUNING, Recipe, finished
@@ -78,7 +79,7 @@ def bench(recipe: Recipe, folder: Path, device: str, log: Log = ignore, watch: b
 
 def _require_sense(recipe: Recipe, read: Read) -> None:
     """Refuse early what would fail only after training: an empty forget set, no such parameters, nothing to look at."""
-    data = read(recipe.data, recipe.data.load)
+    data = read_as(models.kind_of(recipe.model), recipe.data, read)
     unseen = held_out(data.train, recipe.holdout, recipe.split_seed).tolist() if recipe.holdout else recipe.unseen
     for draw in recipe.draws or [recipe.split_seed]:
         found = split(data.train, Forget(recipe.forget), test=data.test, unseen=unseen, seed=draw)

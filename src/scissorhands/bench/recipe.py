@@ -20,6 +20,7 @@ from ..methods.training import Training
 from ..runs import Run
 from ..settings import REQUIRED, Rule, Settings, count, names, numbers, one_of, setting, share_below_one, table, text
 from ..tasks import method
+from ..tasks.classification import models
 from ..tasks.classification.networks import NETWORKS
 from ..tasks.classification.task import Classification, defaults
 from .entries import Entry, entries
@@ -229,7 +230,7 @@ class Recipe(BaseRecipe):
 
     def seconds(self, device: torch.device) -> float:
         """Estimate the time of all runs from a few timed steps of training."""
-        data = self.data.load(cache=False)
+        data = self.data.load(cache=False, kind=models.kind_of(self.model))
         trained, everything = len(data.train) - round(self.holdout * len(data.train)), torch.arange(len(data.train))
         chosen = len(Forget(self.forget).ids(data.train, everything, self.split_seed))
         forgotten = trained * chosen / len(everything)

@@ -134,3 +134,15 @@ def test_what_does_not_fit_is_refused_in_one_line(change: object, says: str) -> 
         assert (answer.code, answer.err.count("\n")) == (2, 1), answer.err
         assert says in answer.err
     assert not Path("out").exists()
+
+
+@pytest.mark.usefixtures("folder")
+def test_a_recipe_takes_texts() -> None:
+    rows = ['data = {name = "reviews.csv", label = "mood", text = "review", test = "30%"}', 'model = "bert"']
+    rows += ['forget = "random:10%"', "seeds = [1]", 'methods = ["finetune"]']
+    rows += ["[training]", "epochs = 1", "[finetune]", "epochs = 1"]
+    Path("texts.toml").write_text("\n".join(rows))
+    done("bench texts.toml --dry-run -o bench")
+    assert not Path("bench").exists()
+    done("bench texts.toml -o bench")
+    assert Path("bench/table.json").is_file()
