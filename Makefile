@@ -17,17 +17,21 @@ PYTEST := -m pytest -n $(WORKERS) --dist loadfile --no-loadscope-reorder
 # Lines and branches of src, counted with little overhead; what forked and started processes do is not counted.
 SLIPCOVER := -m slipcover --branch --source src/scissorhands --json --out .coverage.json
 
-.PHONY: demo docs test types branches quick lint clean
+.PHONY: demo picture docs test types branches quick lint clean
 
 demo: $(READY)
 	$(VENV)/bin/scissorhands demo --overwrite
 	$(VENV)/bin/scissorhands demo --random --overwrite
 
-# Types are checked beside the tests, in the time that a worker waits for processes and disks.
+# The README's picture, from the demo.
+picture: demo
+	$(VENV)/bin/python .ci/picture.py runs/demo-random/report.html docs/report.png
+
 # The site: open site/index.html. The variable hides a notice about the future of a tool.
 docs: $(READY)
 	NO_MKDOCS_2_WARNING=1 $(VENV)/bin/mkdocs build --strict --quiet
 
+# Types are checked beside the tests, in the time that a worker waits for processes and disks.
 test: $(READY)
 	$(VENV)/bin/ruff check .
 	$(VENV)/bin/ruff format --check .
