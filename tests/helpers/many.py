@@ -280,13 +280,17 @@ def kept(folder: Path) -> Outcome:
     return Outcome(json.loads((folder / "events.json").read_text()), load_file(folder / "state.safetensors"))
 
 
+LOSSES = ("loss", "retain", "forget")  # of an event
+
+
 def same(one: Outcome, many: Outcome, relative: float = 1e-6) -> None:
     """Raises unless the outcomes are the same up to rounding."""
     assert len(one.events) == len(many.events)
     for a, b in zip(one.events, many.events, strict=True):
-        assert {k: v for k, v in a.items() if k != "loss"} == {k: v for k, v in b.items() if k != "loss"}
-        assert ("loss" in a) == ("loss" in b)
-        assert_close(b.get("loss", 0.0), a.get("loss", 0.0), rtol=relative, atol=1e-12)
+        assert a.keys() == b.keys()
+        assert {k: v for k, v in a.items() if k not in LOSSES} == {k: v for k, v in b.items() if k not in LOSSES}
+        for name in LOSSES:
+            assert_close(b.get(name, 0.0), a.get(name, 0.0), rtol=relative, atol=1e-12)
     assert list(one.state) == list(many.state) or one.state.keys() == many.state.keys()
     for name, value in one.state.items():
         scale = float(value.double().abs().max()) if value.numel() else 0.0
