@@ -68,7 +68,7 @@ function call() {
     for (const kinds of Object.values(states)) {
       const total = kinds[kind].reduce((sum, bin) => sum + bin[2], 0);
       const found = below(kinds[kind], threshold);
-      cell(row, `${found} of ${total} (${Math.round((100 * found) / total)} %)`);
+      cell(row, `${found} of ${total} (${Math.round((100 * found) / total)}\u00a0%)`);
     }
   }
   for (const chart of all('[data-chart="losses"]')) views.get(chart)?.signal("threshold", threshold).run();
