@@ -21,7 +21,7 @@ def one_begins_a_run_late() -> None:
     with runs.writing(PLACE / "run", overwrite=False) as work:
         if rank():
             time.sleep(1)
-        runs.begin(work, {"verb": "train", "seed": 0})
+        runs.begin(work, {"verb": "train", "seed": 0, "begun": "2000-01-01T00:00:00Z"})
         answer = distributed.on_rank_0(lambda: "after it")
     assert answer == "after it"
 
