@@ -285,7 +285,7 @@ def test_a_run_of_two_processes_is_like_that_of_one(name: str, original: Path, a
     folders = [original / f"{who}-{name}" for who in ("one", "many")]
     one, both = map(runs.read, folders)
     assert (one.record["world_size"], both.record["world_size"]) == (1, 2)
-    own = ("world_size", "model", "begun", "finished", "command")
+    own = ("world_size", "model", "source_files", "begun", "finished", "command")
     assert {k: v for k, v in one.record.items() if k not in own} == {
         k: v for k, v in both.record.items() if k not in own
     }
