@@ -26,7 +26,7 @@ def test_multistep_is_pytorchs_with_milestones_at_half_and_three_quarters(epochs
     ("method", "optimizer", "lr"),
     [
         (sh.Scissorhands, "adamw", 1e-3),
-        (sh.FineTune, "adamw", 2e-3),
+        (sh.FineTune, "adamw", 2e-4),
         (sh.Retrain, "adamw", 0.02),
         (LoTUS, "adamw", 1e-4),
     ],

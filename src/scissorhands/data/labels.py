@@ -17,7 +17,7 @@ class Relabeled(Records):
     def __init__(self, records: Records, labels: Tensor, classes: tuple[str, ...] | None = None) -> None:
         self.records, self._labels = records, labels
         self.classes = records.classes if classes is None else classes
-        self.key, self.drawn_from = records.key, records.drawn_from
+        self.key = records.key
 
     @cached_property
     def keys(self) -> tuple[str, ...]:
@@ -45,7 +45,9 @@ class Relabeled(Records):
 
 def renumbered(records: Records, numbers: Sequence[int], classes: tuple[str, ...]) -> Relabeled:
     """Return the records with the labels that a model uses; `classes` are their names by these numbers."""
-    return Relabeled(records, torch.tensor(numbers)[records.labels], classes)
+    made = Relabeled(records, torch.tensor(numbers)[records.labels], classes)
+    made.drawn_from = records.drawn_from  # other labels may be of another table; other numbers for them are not
+    return made
 
 
 def random_labels(part: Part, seed: int, *purpose: str | int) -> Relabeled:
