@@ -19,7 +19,7 @@ from .outputs import logits_of
 
 FELL = 5.0  # points of accuracy that a model may lose
 GREW = 2.0  # times that its loss may grow
-FEW = 100  # calibration, audit or test records, of which less tell nothing
+FEW = 300  # calibration, audit or test records: of fewer, chance alone loses 5 points now and then
 _GUESS = 0.2  # of the way from a guess to being always right: below that, a model knows next to nothing
 _LOOKED_AT = 2048  # records of a kind that are looked at where nobody asked for scores
 _BATCH = 32  # records at a time, where the loss is measured
