@@ -11,7 +11,7 @@ from pathlib import Path
 
 from scissorhands.report.pdf import browser
 
-SIZE = "1180,860"
+SIZE = "1180,760"
 
 
 def main(page: str, picture: str) -> None:
