@@ -6,6 +6,7 @@ import os
 import shutil
 import signal
 import sys
+import tomllib
 from collections.abc import Callable, Mapping
 from itertools import combinations
 from pathlib import Path
@@ -23,6 +24,7 @@ from helpers.commands import cli, done
 from helpers.nursery import Nursery
 from helpers.tinysd import BROKEN, QUICK, changed, command, unet
 from scissorhands import runs
+from scissorhands.cli.main import VERBS
 from scissorhands.data.forget import Forget
 from scissorhands.data.labels import random_labels
 from scissorhands.data.problem import Log, ignore
@@ -129,11 +131,13 @@ def files(folder: Path) -> dict[str, bytes]:
 
 
 def result(folder: Path) -> dict[str, Any]:
-    """All that a run came to, but for what it cost and where it is."""
+    """All that a run came to, but for what it cost, when it ran, by which command, and where it is."""
     found: dict[str, Any] = files(folder)
     scores = json.loads(found["scores.json"])
-    del scores["seconds"], scores["values"]["memory_mib"], scores["seal"]
-    return found | {"scores.json": scores}
+    del scores["seconds"], scores["values"]["memory_mib"], scores["seal"], scores["files"]["run.toml"]
+    record = tomllib.loads(found["run.toml"].decode())
+    del record["begun"], record["finished"], record["command"]
+    return found | {"scores.json": scores, "run.toml": record}
 
 
 def same(one: Path, other: Path) -> bool:
@@ -883,13 +887,13 @@ def test_without_the_extra_one_line_says_what_to_install(
 
 
 def test_all_else_works_without_the_extra() -> None:
-    """What the command line imports when it starts is there without the extra."""
-    pending, seen = ["cli"], set[str]()
+    """What the command line and its commands import, when they start or later, is there without the extra."""
+    pending, seen = {"cli", *(f"cli/{verb}" for verb in VERBS)}, set[str]()
     while pending:
         module = pending.pop()
         path = PACKAGE / f"{module}.py" if (PACKAGE / f"{module}.py").exists() else PACKAGE / module / "__init__.py"
         seen.add(module)
-        for node in ast.parse(path.read_text()).body:
+        for node in ast.walk(ast.parse(path.read_text())):
             names = [alias.name for alias in node.names] if isinstance(node, ast.Import | ast.ImportFrom) else []
             origin = node.module or "" if isinstance(node, ast.ImportFrom) else ""
             assert not {origin.partition(".")[0], *names} & {"diffusers", "torchmetrics", "nudenet"}, path
@@ -897,7 +901,7 @@ def test_all_else_works_without_the_extra() -> None:
                 home = Path(*path.relative_to(PACKAGE).parts[: -node.level]) / origin.replace(".", "/")
                 near = [str(home), *(str(home / name) for name in names)]
                 known = [n for n in near if (PACKAGE / f"{n}.py").exists() or (PACKAGE / n / "__init__.py").exists()]
-                pending += [name for name in known if name not in seen and name != "."]
+                pending |= {*known} - seen - {"."}
     assert {f"tasks/diffusion/{name}" for name in ("erasure", "esd", "drawing", "pipeline")} <= seen
 
 
