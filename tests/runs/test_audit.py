@@ -159,14 +159,15 @@ def test_a_deeper_look_keeps_all_that_was_there(world: Path) -> None:
     old, new = (runs.read_outputs(world / name) for name in ("three", "seen"))
     for part in ("forget", "retain", "audit", "test", "others"):
         assert torch.equal(old[part].logits, new[part].logits)
-    for name in ("run.toml", "log.jsonl", "forget.txt", "model/model.safetensors", "model/config.json"):
+    same = ("run.toml", "log.jsonl", "forget.txt", "inventory.json", "model/model.safetensors", "model/config.json")
+    for name in same:
         assert (world / "three" / name).read_bytes() == (world / "seen" / name).read_bytes()
 
 
 def test_a_deeper_look_leaves_the_original_alone_and_no_half_files(world: Path, finished: Path) -> None:
     names = {str(path.relative_to(world / "seen")) for path in (world / "seen").rglob("*") if path.is_file()}
     assert names == {
-        *("run.toml", "log.jsonl", "forget.txt", "scores.json", "outputs.safetensors"),
+        *("run.toml", "log.jsonl", "forget.txt", "scores.json", "outputs.safetensors", "inventory.json"),
         *("model/config.json", "model/model.safetensors", "gradcam/forget.png", "gradcam/retain.png"),
     }
     before = tree(world / "trained")
@@ -709,17 +710,18 @@ def test_a_model_that_has_changed_since_it_was_scored_is_refused(world: Path) ->
 @pytest.mark.parametrize("phase", ["reawaken", "few-shot", "relearn", "train"])
 @pytest.mark.parametrize("error", [KeyboardInterrupt(), MemoryError()], ids=repr)
 def test_a_look_that_breaks_off_leaves_the_run_as_it_was(error: BaseException, phase: str, world: Path) -> None:
+    """Of a model that never saw the class, so that there is something to relearn."""
     shutil.rmtree(world / "cache")
-    before = tree(world / "three")
+    before = tree(world / "retrained")
 
     def log(event: Mapping[str, Any]) -> None:
         if event["phase"] == phase:
             raise error
 
     with pytest.raises(type(error)):
-        again(world / "three").carry_out(log)
-    assert tree(world / "three") == before
-    assert runs.read(world / "three").result.scores["forget_accuracy"] >= 0
+        again(world / "retrained").carry_out(log)
+    assert tree(world / "retrained") == before
+    assert runs.read(world / "retrained").result.scores["forget_accuracy"] >= 0
 
 
 def test_an_interrupted_look_is_answered_in_one_line(world: Path, monkeypatch: pytest.MonkeyPatch) -> None:
