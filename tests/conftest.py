@@ -51,6 +51,7 @@ SLOW = {
 # The files that take longest, in this order: they start first, so that no worker is left with one at the end.
 LONGEST = (
     *("test_erase.py", "test_many.py", "test_resume.py", "test_contract.py", "test_diffusion_demo.py", "test_fuzz.py"),
+    *("test_serving.py", "test_any_problem.py", "test_newcomers.py", "test_golden.py", "test_browser.py"),
     *("test_readme.py", "test_diffusion.py", "test_audit.py", "test_sd_recipes.py", "test_checkpoint.py"),
     *("test_recipe.py", "test_verdict.py", "test_mia_svc.py", "test_main.py", "test_demo.py", "test_small.py"),
     *("test_judging.py", "test_observations.py", "test_damage.py", "test_page.py"),
