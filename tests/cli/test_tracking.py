@@ -1,6 +1,7 @@
 """--log: the real libraries, without a network."""
 
 import importlib.util
+import time
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -111,4 +112,7 @@ def test_wandb_has_them_too(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
     monkeypatch.setenv("WANDB_MODE", "offline")
     done(f"train {QUICK} --log wandb -o {tmp_path}/run")
     (kept,) = tmp_path.glob("wandb/offline-run-*/*.wandb")
+    deadline = time.monotonic() + 30  # another process writes it, and may do so after the run is finished
+    while b"scores/test_accuracy" not in kept.read_bytes() and time.monotonic() < deadline:
+        time.sleep(0.1)
     assert b"scores/test_accuracy" in kept.read_bytes()
