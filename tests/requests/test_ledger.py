@@ -159,3 +159,9 @@ def test_adding_that_is_killed_leaves_all_or_nothing(nursery: Nursery, tmp_path:
         assert list(ledger.requests()) == [*before, f"then-{call}"]
         assert {path.stem for path in (ledger.folder / "keys").iterdir()} == {*ledger.requests()}
         assert all(ledger.keys(one) == ["a"] for one in ledger.requests().values())
+
+
+def test_a_file_is_no_ledger(tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    with pytest.raises(RunError, match="it is a file"):
+        Ledger(tmp_path / "file").add(["1"], "", "", "+30d", "")

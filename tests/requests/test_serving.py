@@ -194,6 +194,25 @@ def test_a_mistake_is_told_and_the_requests_stay_open(folder: Path, options: str
     assert not list((folder / "ledger").glob("runs/*"))
 
 
+def test_a_closed_request_leaves_no_key_behind_after_it_could_not_be_served(folder: Path) -> None:
+    ledger = folder / "ledger"
+    request(folder, [99999])
+    assert serve(folder).code == 2
+    done(f"request close 1 --ledger {ledger} --note mistyped")
+    assert not [path for path in ledger.rglob("*.txt") if "99999" in path.read_text()]
+
+
+def test_closing_one_request_keeps_what_a_run_goes_on_with(nursery: Nursery, folder: Path) -> None:
+    known = trained_on(folder)
+    request(folder, known[:2])
+    request(folder, known[2:4])
+    command = f"request serve trained --ledger ledger {METHOD} --checkpoint 0"
+    assert nursery.run(command, folder, Fault("examine", 1, "SIGINT")).code == 130
+    done(f"request close 2 --ledger {folder}/ledger --note withdrawn")
+    assert serve(folder).code == 0
+    assert runs.read(folder / "ledger/runs/001").ids("forget") == known[:4]
+
+
 def test_one_process_serves_at_a_time_and_runs_of_the_ledger_are_no_models_to_begin_with(folder: Path) -> None:
     request(folder, trained_on(folder)[:2])
     held = lock(folder / "ledger", "")

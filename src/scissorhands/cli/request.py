@@ -192,7 +192,8 @@ def exclude(ledger: Path, output: Path, overwrite: bool) -> None:
 @note_option
 def close(names: tuple[str, ...], ledger: Path, note: str) -> None:
     """Close requests that were served; or, with a note, some that will not be."""
+    from ..requests import serving
     from ..requests.ledger import Ledger
 
-    Ledger(ledger).close(names, note)
+    serving.close(Ledger(ledger), names, note)
     err.print(f"closed {plain(', '.join(names))}")

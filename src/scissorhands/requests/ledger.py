@@ -156,6 +156,8 @@ class Ledger:
 
     def _make(self) -> None:
         """Make the folder if it is not there; refuse one that holds something else."""
+        if self.folder.exists() and not self.folder.is_dir():
+            raise RunError(f"{self.folder} is not a ledger: it is a file. Name a new folder.")
         inside = sorted(path.name for path in self.folder.iterdir()) if self.folder.is_dir() else []
         if LEDGER not in inside and (other := [name for name in inside if not _OWN.fullmatch(name)]):
             raise RunError(f"{self.folder} is not a ledger: it holds '{other[0]}'. Name a new folder.")

@@ -4,7 +4,7 @@ import hashlib
 import json
 import os
 import shutil
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -111,6 +111,28 @@ def serve(
     return run, on_rank_0(lambda: _enter(ledger, batch, run, moved, policy, key))
 
 
+def close(ledger: Ledger, names: Sequence[str], note: str) -> None:
+    """Close requests, and remove the keys that were gathered to serve them unless a run goes on with these."""
+    ledger.close(names, note)
+    room = ledger.folder / _SERVING
+    try:
+        held = lock(ledger.folder, "")
+    except RunError:  # another process serves them now, and removes the keys at its end
+        return
+    try:
+        about = read_json(room / _ABOUT, dict) if (room / _ABOUT).exists() else {}
+        waiting = {name for name, one in ledger.requests().items() if one.state == OPEN}
+        if not (_good(ledger.folder / "runs" / str(about.get("run"))) and waiting & {*about.get("requests", ())}):
+            shutil.rmtree(room, ignore_errors=True)
+    finally:
+        os.close(held)
+
+
+def _good(folder: Path) -> bool:
+    """Tell whether a run can be gone on with, or entered in the ledger."""
+    return runs.resumable(folder) or (runs.is_run(folder) and not runs.read(folder).damage)
+
+
 def _batch(ledger: Ledger, model: str, overwrite: bool) -> Batch | None:
     """Choose what is served, and write that down, for its owner alone."""
     entries, room = ledger.entries(), ledger.folder.absolute() / _SERVING
@@ -120,8 +142,7 @@ def _batch(ledger: Ledger, model: str, overwrite: bool) -> Batch | None:
     source, origin, base = _source(ledger, model, served[-1] if served else {})
     about = read_json(room / _ABOUT, dict) if (room / _ABOUT).exists() else {}
     runs.finish(folder)
-    good = runs.resumable(folder) or (runs.is_run(folder) and not runs.read(folder).damage)
-    if good and about.get("run") == folder.name and not overwrite:
+    if _good(folder) and about.get("run") == folder.name and not overwrite:
         chosen = tuple(waiting[name] for name in about["requests"] if name in waiting)
         if chosen:
             return Batch(chosen, folder, source, origin, base, begun=True)
