@@ -91,7 +91,7 @@ def test_a_line_that_no_ledger_has_is_refused(tmp_path: Path, entry: dict[str, A
     path.write_text(path.read_text() + line(linked(entry, first["hash"])))
     answer = cli(f"request list --ledger {path.parent}")
     assert answer.code == 2
-    assert "line 2 is no line of a ledger" in answer.err
+    assert "line 2 of the ledger is none that a ledger has" in answer.err
 
 
 def test_a_salt_that_is_none_is_refused(tmp_path: Path) -> None:

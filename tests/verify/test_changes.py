@@ -3,6 +3,7 @@
 import hashlib
 import json
 import shutil
+import warnings
 import zipfile
 from collections.abc import Callable
 from pathlib import Path
@@ -13,6 +14,7 @@ from helpers.commands import cli, done
 from scissorhands.evidence.signing import make_key, read_key, signature
 from scissorhands.report import pdf
 from scissorhands.requests.ledger import Ledger
+from scissorhands.verify import pack as checks
 from scissorhands.verify.chain import Entry, line, linked
 from scissorhands.verify.findings import Findings
 from scissorhands.verify.pack import MANIFEST, RECORD, SCORES, SIGNATURE, STATEMENT, archive, stated, verify
@@ -118,6 +120,28 @@ def statement(change: Callable[[dict[str, object]], object]) -> Callable[[Files]
     return made
 
 
+def unlisted(name: str) -> Callable[[Files], None]:
+    """Add a field to a file of JSON that no other file lists."""
+
+    def change(files: Files) -> None:
+        files[name] = (json.dumps({**json.loads(files[name]), "more": 1}, indent=2) + "\n").encode()
+
+    return change
+
+
+def swapped(one: str, other: str) -> Callable[[Files], None]:
+    def change(files: Files) -> None:
+        files[one], files[other] = files[other], files[one]
+
+    return change
+
+
+def doubled(folder: Path) -> None:
+    """Add a second file of a name that is there."""
+    with zipfile.ZipFile(folder / "pack.zip", "a") as file, warnings.catch_warnings(action="ignore"):
+        file.writestr("README.md", "another")
+
+
 def other_key(folder: Path) -> None:
     def sign(files: Files) -> None:
         files[SIGNATURE] = signature(files[MANIFEST], read_key(folder / "other/key.pem"))
@@ -179,6 +203,43 @@ CHANGES: dict[str, tuple[Change, str]] = {
         repacked(lambda files: files.pop("report.html"), listed=False),
         "report.html is missing",
     ),
+    "a file of the name of another": (
+        repacked(swapped("README.md", "report.html"), listed=False),
+        "report.html is not the file that manifest.json lists",
+    ),
+    "two files of one name": (doubled, "the archive was changed outside of its files"),
+    "a date on the card": (
+        repacked(text("README.md", "| 2026-01-05 |", "| 2026-01-06 |"), listed=True, signed=True),
+        "README.md does not say what the other files say: | 1 | 2026-01-05 |",
+    ),
+    "a number on the card": (
+        repacked(
+            text(
+                "README.md",
+                '"retain_accuracy", name: "Acc retain", value: ',
+                '"retain_accuracy", name: "Acc retain", value: 1',
+            ),
+            listed=True,
+            signed=True,
+        ),
+        'README.md does not say what the other files say: - {type: "retain_accuracy"',
+    ),
+    "a hash on the card": (
+        repacked(text("README.md", "| model.safetensors | ", "| model.safetensors | 0"), listed=True, signed=True),
+        "README.md does not say what the other files say: | model.safetensors |",
+    ),
+    "the verdict on the card": (
+        repacked(text("README.md", "**Verdict: ", "**Verdict: not "), listed=True, signed=True),
+        "README.md does not say what the other files say: **Verdict: ",
+    ),
+    "a test that was left out": (
+        repacked(statement(lambda said: said["tests"].pop()), listed=True, signed=True),  # type: ignore[attr-defined]
+        "evidence.json says memory_mib is None, and run/scores.json says",
+    ),
+    "a threshold that is said to be kept": (
+        repacked(statement(lambda said: said.update(policy=None)), listed=True, signed=True),
+        "evidence.json says otherwise than policy.toml which thresholds are kept",
+    ),
     "the date of the run": (
         repacked(text(RECORD, 'finished = "2', 'finished = "1'), listed=True, signed=True),
         "run/run.toml is not the one that was sealed with run/scores.json",
@@ -190,6 +251,10 @@ CHANGES: dict[str, tuple[Change, str]] = {
     "the date of a request": (
         repacked(statement(lambda said: said["requests"][0].update(received="2026-01-04")), listed=True, signed=True),  # type: ignore[index]
         "request 1 is not in the ledger as the pack has it",
+    ),
+    "the day on which a request was due": (
+        repacked(statement(lambda said: said["requests"][0].update(due="2026-01-04")), listed=True, signed=True),  # type: ignore[index]
+        "the dates of request 1 do not follow each other: received 2026-01-05, due 2026-01-04",
     ),
     "a number": (
         repacked(number("retain_accuracy", 99.5), listed=True, signed=True),
@@ -215,6 +280,14 @@ CHANGES: dict[str, tuple[Change, str]] = {
         repacked(text(SIGNATURE, '"signature": "', '"signature": "00'), listed=False),
         "the signature is not one of manifest.json",
     ),
+    "a line in the signature's file": (
+        repacked(unlisted(SIGNATURE), listed=False),
+        "signature.json holds something besides a key and a signature",
+    ),
+    "a line in the manifest": (
+        repacked(unlisted(MANIFEST), listed=False),
+        "manifest.json holds something besides its list of files",
+    ),
     "the key": (other_key, "not by the one you gave"),
     "no signature": (repacked(lambda files: files.pop(SIGNATURE), listed=False), "the pack is not signed"),
     "a byte of the model": (
@@ -239,6 +312,26 @@ CHANGES: dict[str, tuple[Change, str]] = {
         entries(lambda known: known[1].update(note="changed")),
         "the ledger does not hold the line 2 that it had when the pack was made",
     ),
+    "how many records the ledger says were forgotten": (
+        entries(lambda known: known[2].update(records=999)),
+        "the ledger says that 999 records were forgotten, and the pack does not",
+    ),
+    "when the ledger says it was served": (
+        entries(lambda known: known[2].update(served="2020-01-01T00:00:00Z")),
+        "the ledger says 2020-01-01T00:00:00Z, and the pack was made later",
+    ),
+    "how far the ledger says the model has moved": (
+        entries(lambda known: known[2]["drift"].update(weights=0.0)),
+        "the ledger says otherwise than the pack how far the model has moved",
+    ),
+    "a line of the ledger without its hash": (
+        lines(lambda known: ['{"previous": ""}\n', *known[1:]]),
+        "line 1 of the ledger cannot be read",
+    ),
+    "a request that is twice in the ledger": (
+        entries(lambda known: known.insert(1, known[0])),
+        "line 2 of the ledger is none that a ledger has",
+    ),
     "the pack in the ledger": (
         entries(lambda known: known[2].update(pack="0" * 64)),
         "lists another pack for request 1, 2",
@@ -258,3 +351,59 @@ def test_a_change_is_found_and_named(whole: Path, tmp_path: Path, what: str) -> 
     )
     assert answer.code == 1
     assert says in answer.out
+
+
+def test_a_damaged_file_is_told_once(whole: Path, tmp_path: Path) -> None:
+    for name in ("report.html", MANIFEST, SIGNATURE, RECORD):
+        folder = tmp_path / name.replace("/", "-")
+        shutil.copytree(whole, folder, ignore=shutil.ignore_patterns("trained", "runs", "packs"))
+        with zipfile.ZipFile(folder / "pack.zip") as file:
+            start = file.getinfo(name).header_offset + 30 + len(name)
+        content = bytearray((folder / "pack.zip").read_bytes())
+        content[start] ^= 1
+        (folder / "pack.zip").write_bytes(content)
+        found = verify(folder / "pack.zip", key=folder / "keys/public.pem")
+        assert found.failed == [f"{name} was changed: Bad CRC-32 for file '{name}'"]
+        assert not any("files are as" in line for line in found.held)
+
+
+def test_what_has_no_counts_is_not_said_to_hold(whole: Path, tmp_path: Path) -> None:
+    shutil.copy(whole / "pack.zip", tmp_path)
+    change = statement(lambda said: said.update(recount={"right": {}, "bins": []}))
+    repacked(change, listed=True)(tmp_path)
+    found = verify(tmp_path / "pack.zip")
+    for name in ("forget_accuracy", "retain_accuracy", "audit_accuracy", "test_accuracy", "auc"):
+        assert f"{name}: the pack has no counts of records behind it" in found.unchecked
+        assert not any(line.startswith(name) for line in found.held)
+
+
+@pytest.mark.parametrize("name", [STATEMENT, SCORES, RECORD, MANIFEST, SIGNATURE, "README.md", "policy.toml"])
+def test_whatever_is_in_a_file_the_program_answers(whole: Path, tmp_path: Path, name: str) -> None:
+    with zipfile.ZipFile(whole / "pack.zip") as file:
+        files = {one: file.read(one) for one in file.namelist()}
+    deep, zero = b"[" * 100_000, files[STATEMENT].replace(b'"bins": [', b'"bins": [[0, 0],')
+    for content in (deep, b"", b"\xff", b"{}", b"[]", b"null", b'{"members": 1}', b"a = 1e999", zero):
+        (tmp_path / "pack.zip").write_bytes(archive({**files, name: content}))
+        assert (
+            verify(tmp_path / "pack.zip", whole / "model", whole / "ledger", whole / "keys/public.pem").exit_code == 1
+        )
+
+
+def test_counts_of_nothing_and_a_ledger_of_nothing_are_told(whole: Path, tmp_path: Path) -> None:
+    shutil.copy(whole / "pack.zip", tmp_path)
+    repacked(statement(lambda said: said["recount"].update(bins=[[0, 0]])), listed=True)(tmp_path)  # type: ignore[attr-defined]
+    assert any("ZeroDivisionError" in line for line in verify(tmp_path / "pack.zip").failed)
+    (tmp_path / "ledger.jsonl").write_text('{"a": ' * 100_000 + "\n")
+    failed = verify(whole / "pack.zip", ledger=tmp_path).failed
+    assert failed[0] == "line 1 of the ledger cannot be read"
+
+
+def test_an_archive_that_would_unfold_to_any_size_is_not_read(
+    whole: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(checks, "_MOST", 10_000)
+    with zipfile.ZipFile(tmp_path / "bomb.zip", "w", zipfile.ZIP_DEFLATED) as file:
+        file.writestr("README.md", "0" * 10_001)
+    assert verify(tmp_path / "bomb.zip").failed == [
+        "the pack is not a zip file that can be read: its files are far larger than those of a pack"
+    ]

@@ -7,7 +7,7 @@ from typing import Any
 from jinja2 import Environment, PackageLoader, StrictUndefined
 
 from ..runs import Run
-from ..runs.seals import model_files
+from ..verify.card import cell, facts_told, quoted
 
 LIMITS = (
     "The tests look for signs that the model still treats the forgotten records as known. That they find none does not "
@@ -22,39 +22,19 @@ LIMITS = (
 )
 
 
-def card(run: Run, statement: Mapping[str, Any]) -> str:
-    """Return the card as Markdown, with the metadata that the Hugging Face hub reads."""
+def card(run: Run, statement: Mapping[str, Any], scores: Mapping[str, Any]) -> str:
+    """Return the card as Markdown, with the metadata that the Hugging Face hub reads; `scores` are of its file."""
     loader = PackageLoader("scissorhands.evidence", ".")
     environment = Environment(
         loader=loader, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True, keep_trailing_newline=True
     )
-    environment.filters |= {"quoted": _quoted, "cell": _cell}
-    record, scores = run.record, run.result.scores
-    before = {
-        name.removesuffix("_before"): value
-        for name, value in record.items()
-        if name.endswith("_accuracy_before") and name.removesuffix("_before") in scores.values
-    }
+    environment.filters |= {"quoted": quoted, "cell": cell}
+    told = facts_told(statement, run.record, scores)
     return environment.get_template("card.md").render(
         run=run,
-        record=record,
-        scores=scores,
-        before=before,
+        record=run.record,
+        scores=run.result.scores,
+        told={what: "\n".join(lines) for what, lines in told.items()},
         statement=statement,
-        files=model_files(run.folder),
         settings=", ".join(f"{name} = {json.dumps(value)}" for name, value in run.settings.items()),
     )
-
-
-def _quoted(value: Any) -> str:
-    """Return a text as YAML reads it back, which reads JSON."""
-    return json.dumps(str(value))
-
-
-def _cell(value: Any) -> str:
-    """Return a text that fits into a cell of a Markdown table.
-
-    >>> _cell("a | b")
-    'a \\\\| b'
-    """
-    return " ".join(str(value).split()).replace("|", "\\|")

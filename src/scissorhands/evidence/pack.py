@@ -9,12 +9,13 @@ from typing import Any
 from .. import runs, tasks, verify
 from ..errors import RunError
 from ..files import read_bytes, replacing
-from ..metrics import METRICS
+from ..metrics import METRICS, power
 from ..report import page, pdf, table
 from ..runs import Run
 from ..runs.place import now
-from ..verify.pack import MANIFEST, POLICY, RECORD, SCORES, SIGNATURE, STATEMENT, archive, stated
-from ..verify.policy import breaches, facts
+from ..verify.card import CARD
+from ..verify.pack import MANIFEST, POLICY, RECORD, SCORES, SIGNATURE, STATEMENT, archive, as_json, stated
+from ..verify.policy import facts, judged
 from .card import LIMITS, card
 from .policy import read_policy
 from .recount import recount
@@ -40,25 +41,25 @@ def pack(
     run, secret = _scrubbed(folder), read_key(key) if key else None
     rules = read_policy(policy) if policy else ""
     known = facts(run.record, run.result.to_dict(), requests, secret is not None, drift)
-    broken = breaches(rules, POLICY, known)
+    judgment = judged(rules, POLICY, known) if policy else None
+    broken = judgment["broken"] if judgment else []
     statement = _statement(run, requests, ledger, packed or now())
-    statement["drift"] = drift
-    statement["policy"] = {"broken": broken} if policy else None
-    kept = broken if policy else None
+    statement |= {"drift": drift, "policy": judgment}
+    title, kept = f"Evidence of {run.folder.name}", broken if policy else None
     # Bins of losses have edges, by which who has the model and a record could tell that it is not among the forgotten.
-    shown = page.page(table.tabulate([run]), [run], f"Evidence of {run.folder.name}", policy=kept, without=["losses"])
+    shown = page.page(table.tabulate([run]), [run], title, policy=kept, without=["losses"])
     members = {
-        STATEMENT: _json(statement),
+        STATEMENT: as_json(statement),
         RECORD: read_bytes(folder / "run.toml"),
-        SCORES: read_bytes(folder / "scores.json"),
-        "README.md": card(run, statement).encode(),
+        SCORES: (scored := read_bytes(folder / "scores.json")),
+        CARD: card(run, statement, json.loads(scored)).encode(),
         "report.html": shown.encode(),
         **({POLICY: rules.encode()} if policy else {}),
         **_program(),
     }
     if printed := pdf.as_pdf(shown):
         members["report.pdf"] = printed
-    members[MANIFEST] = _json({"members": {name: stated(content) for name, content in sorted(members.items())}})
+    members[MANIFEST] = as_json({"members": {name: stated(content) for name, content in sorted(members.items())}})
     if secret is not None:
         members[SIGNATURE] = signature(members[MANIFEST], secret)
     with replacing(output) as part:
@@ -98,35 +99,39 @@ def _statement(
     run: Run, requests: Sequence[Mapping[str, Any]], ledger: Mapping[str, Any] | None, packed: str
 ) -> dict[str, Any]:
     """Return what the pack says besides the files of the run."""
-    values = run.result.values()
-    known = {name: metric for name, metric in METRICS.items() if name in values}
+    values, observed = run.result.values(), runs.with_reference(run)
+    references = len(observed.get("references", ())) + ("retrained" in observed)
+    counts, kind = run.result.scores.counts, str(run.record["split"].get("kind", ""))
+    task = tasks.find(str(run.folder))
     return {
         "format": 1,
         "packed": packed,
-        "task": tasks.find(str(run.folder)).noun,
+        "task": task.noun,
         "requests": [dict(one) for one in requests],
         "ledger": ledger,
-        "tests": [
-            {
-                "name": name,
-                "title": metric.title,
-                "value": values[name],
-                "meaning": metric.meaning,
-                "expected": metric.retrained,
-                "misleads": metric.misleads,
-            }
-            for name, metric in known.items()
-        ],
-        "recount": recount(runs.read_outputs(run.folder), values),
+        "tests": [_test(name, values[name], task.titles) for name in sorted(values, key=[*METRICS, *values].index)],
+        "power": power(counts, kind, references).to_dict() if run.result.scores.verdict else None,
+        "recount": recount(observed, values),
         "limits": list(LIMITS),
     }
+
+
+def _test(name: str, value: float, titles: Mapping[str, str]) -> dict[str, Any]:
+    """Say what a test found, what it measures, what a retrained model would score, and when it misleads."""
+    if not (known := METRICS.get(name)):
+        return {
+            "name": name,
+            "title": titles.get(name, name),
+            "value": value,
+            "meaning": "",
+            "expected": "",
+            "misleads": "",
+        }
+    about = {"meaning": known.meaning, "expected": known.retrained, "misleads": known.misleads}
+    return {"name": name, "title": known.title, "value": value, **about}
 
 
 def _program() -> dict[str, bytes]:
     """Return the program that checks packs, which is part of each of them."""
     folder = Path(str(verify.__file__)).parent
     return {f"verify/{path.name}": path.read_bytes() for path in sorted(folder.glob("*.py"))}
-
-
-def _json(content: Mapping[str, Any]) -> bytes:
-    return (json.dumps(content, indent=2) + "\n").encode()

@@ -1,6 +1,5 @@
 """Keys and signatures: Ed25519, as `openssl genpkey -algorithm ed25519` makes them."""
 
-import json
 import os
 from pathlib import Path
 from typing import Any
@@ -8,6 +7,7 @@ from typing import Any
 from ..errors import ReadError, RunError
 from ..files import read_bytes, write_text
 from ..tasks.diffusion.extras import imported
+from ..verify.pack import as_json
 
 _MOST = 1 << 16  # bytes of a key file
 
@@ -43,7 +43,7 @@ def signature(message: bytes, key: Any) -> bytes:
     """Return a file that holds the signature of a message, and the public key to check it with."""
     serialization, _ = _cryptography()
     public = key.public_key().public_bytes(serialization.Encoding.Raw, serialization.PublicFormat.Raw).hex()
-    return (json.dumps({"public_key": public, "signature": key.sign(message).hex()}, indent=2) + "\n").encode()
+    return as_json({"public_key": public, "signature": key.sign(message).hex()})
 
 
 def _cryptography() -> tuple[Any, Any]:

@@ -21,17 +21,11 @@ from ..data.records import one_line
 from ..errors import ReadError, RunError, SettingError, listed
 from ..files import private_folder, read_text, write_text
 from ..runs.place import now
-from ..verify.chain import LEDGER, Entry, line, linked, read_chain
+from ..verify.chain import ADDED, CLOSED, ID, LEDGER, Entry, line, linked, read_chain
 
-OPEN, LATE, SERVED, CLOSED = "open", "late", "served", "closed"
+OPEN, LATE = "open", "late"
 _SALT, _KEYS, _LOCK = "salt", "keys", ".lock"
-_SAYS: dict[str, dict[str, type]] = {
-    "added": {"request": str, "added": str, "received": str, "due": str, "keys": list},
-    SERVED: {"requests": list, SERVED: str, "run": str, "pack": str, "base": str, "records": int, "drift": dict},
-    CLOSED: {"requests": list, CLOSED: str},
-}
 _OWN = re.compile(r"salt|keys|\.lock|\.salt\..*|\.ledger\.jsonl\..*")  # what is there before the first request is
-_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
 
 
 @dataclass(frozen=True)
@@ -72,10 +66,6 @@ class Ledger:
         entries, faults = read_chain(read_text(path)) if path.exists() else ([], [])
         if faults:
             raise RunError(f"{path} was changed: {faults[0]}. Restore it from a copy.")
-        known: set[str] = set()
-        for number, entry in enumerate(entries, start=1):
-            if not _is_whole(entry, known):
-                raise ReadError(f"{path} cannot be read: line {number} is no line of a ledger.")
         return entries
 
     def requests(self) -> dict[str, Request]:
@@ -87,7 +77,7 @@ class Ledger:
         found = list(dict.fromkeys(filter(None, (one_line(key.strip()) for key in keys))))
         if not found:
             raise SettingError("the request names no record: its list of keys is empty.")
-        if name and not _ID.fullmatch(name):
+        if name and not ID.fullmatch(name):
             raise SettingError(f"'{name}' cannot name a request: use up to 64 letters, digits, dots, dashes and _.")
         came = day(received) if received else date.fromisoformat(now()[:10])
         until = came + timedelta(days=int(due[1:-1])) if re.fullmatch(r"\+\d{1,4}d", due) else day(due)
@@ -105,7 +95,7 @@ class Ledger:
             days = {"received": came.isoformat(), "due": until.isoformat()}
             hashes = [self.hash_of(key) for key in found]
             write_text(self._keys_of(name), "".join(f"{key}\n" for key in found), private=True)
-            added = {"event": "added", "added": now(), "request": name, **days, "keys": hashes, "note": note}
+            added = {"event": ADDED, ADDED: now(), "request": name, **days, "keys": hashes, "note": note}
             self._append(entries, added)
         return name
 
@@ -185,22 +175,11 @@ class Ledger:
                 path.unlink()
 
 
-def _is_whole(entry: Entry, known: set[str]) -> bool:
-    """Tell whether a line says what it must, about requests that are `known` or that it adds."""
-    kinds = _SAYS.get(str(entry.get("event")), {})
-    if not kinds or not all(isinstance(entry.get(name), kind) for name, kind in kinds.items()):
-        return False
-    if entry["event"] == "added":
-        known.add(entry["request"])
-        return bool(_ID.fullmatch(entry["request"]))
-    return all(name in known for name in map(str, entry["requests"]))
-
-
 def _folded(entries: Sequence[Entry]) -> dict[str, Request]:
     """Return the requests that some lines tell of."""
     found: dict[str, Request] = {}
     for entry in entries:
-        if entry["event"] == "added":
+        if entry["event"] == ADDED:
             found[entry["request"]] = Request(entry["request"], OPEN, entry)
         for name in entry.get("requests", ()):
             run = str(entry.get("run", found[name].run))

@@ -10,16 +10,18 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from .card import CARD, LISTS, check_card
 from .chain import check_ledger
 from .ed25519 import public_key, verified
 from .findings import Findings
-from .policy import breaches, facts, require_policy
+from .policy import Facts, facts, judged, require_policy
 
 MANIFEST, SIGNATURE, STATEMENT = "manifest.json", "signature.json", "evidence.json"
 RECORD, SCORES, POLICY = "run/run.toml", "run/scores.json", "policy.toml"
-_LISTS = ("run.toml", "forget.txt", "before.txt", "inventory.json")  # files of a run that belong to no model
 _GAP_OVER = ("forget_accuracy", "retain_accuracy", "test_accuracy", "mia")
 _UNREADABLE = (zipfile.BadZipFile, zlib.error, EOFError, OSError, ValueError, NotImplementedError, RuntimeError)
+_WRONG = (ValueError, KeyError, TypeError, AttributeError, IndexError, ArithmeticError, RecursionError)
+_MOST = 1 << 30  # bytes of all files of a pack: a small archive may be made to unfold to any number
 
 
 def archive(members: Mapping[str, bytes]) -> bytes:
@@ -31,6 +33,11 @@ def archive(members: Mapping[str, bytes]) -> bytes:
             about.create_system, about.external_attr = 3, 0o644 << 16
             file.writestr(about, content)
     return buffer.getvalue()
+
+
+def as_json(content: Mapping[str, Any]) -> bytes:
+    """Return what a pack says as JSON, the same bytes each time."""
+    return (json.dumps(content, indent=2) + "\n").encode()
 
 
 def stated(content: bytes) -> str:
@@ -53,27 +60,24 @@ def verify(
     found, content = Findings(), pack.read_bytes()
     trusted, rules = _trusted(key), policy.read_text() if policy else ""
     require_policy(rules, str(policy))
-    members = _members(content, found)
-    if members is None or not _listed(members, found):
+    members, unreadable = _members(content, found)
+    if not members or not _listed(members, unreadable, found):
         return found
     try:
         statement, scores = (json.loads(members[name]) for name in (STATEMENT, SCORES))
         record = tomllib.loads(members[RECORD].decode())
-        _check_signature(members, trusted, found)
+        if SIGNATURE not in unreadable:
+            _check_signature(members, trusted, found)
         _check_seal(members, scores, found)
         _check_numbers(statement, scores, found)
         _check_dates(statement, record, found)
+        check_card(members.get(CARD, b"").decode(), statement, record, scores, found)
         _check_model(scores, model, found)
-        check_ledger(statement, hashlib.sha256(content).hexdigest(), ledger, found)
+        check_ledger(statement, scores, hashlib.sha256(content).hexdigest(), ledger, found)
         known = facts(record, scores, statement["requests"], SIGNATURE in members, statement["drift"])
-        if policy:
-            found.broken = breaches(rules, str(policy), known)
-        elif POLICY in members:
-            found.broken = breaches(members[POLICY].decode(), POLICY, known)
-        else:
-            found.unchecked.append("thresholds: give those of your company with --policy")
-    except (ValueError, KeyError, TypeError, AttributeError, IndexError) as error:
-        found.failed.append(f"the pack cannot be read to its end: {type(error).__name__}: {error}")
+        _check_policy(members, statement, known, (rules, str(policy)) if policy else None, found)
+    except _WRONG as error:
+        found.failed.append(f"the pack cannot be read to its end: {type(error).__name__}: {str(error)[:200]}")
     return found
 
 
@@ -84,38 +88,49 @@ def _trusted(key: Path | None) -> bytes:
         raise ValueError(f"{key} cannot be read: {error}.") from None
 
 
-def _members(content: bytes, found: Findings) -> dict[str, bytes] | None:
-    """Read all files of the archive; none may be there twice, and nothing may stand between them."""
+def _members(content: bytes, found: Findings) -> tuple[dict[str, bytes], set[str]]:
+    """Read all files of the archive; none may be there twice, and nothing between them. Name those that are damaged."""
     members: dict[str, bytes] = {}
+    unreadable: set[str] = set()
     try:
         with zipfile.ZipFile(io.BytesIO(content)) as file:
             names = file.namelist()
+            if sum(one.file_size for one in file.infolist()) > _MOST:
+                raise ValueError("its files are far larger than those of a pack")
             for name in names:
                 try:
                     members[name] = file.read(name)
                 except _UNREADABLE as error:
+                    unreadable.add(name)
                     found.failed.append(f"{name} was changed: {error}")
     except _UNREADABLE as error:
         found.failed.append(f"the pack is not a zip file that can be read: {error}")
-        return None
+        return {}, unreadable
     if not found.failed and (len(names) != len(members) or archive(members) != content):
         found.failed.append("the archive was changed outside of its files, or written again by another program")
-    return members
+    return members, unreadable
 
 
-def _listed(members: Mapping[str, bytes], found: Findings) -> bool:
+def _listed(members: Mapping[str, bytes], unreadable: set[str], found: Findings) -> bool:
     """Compare every file with the manifest; return whether those that are needed are there."""
+    if MANIFEST in unreadable:
+        return False
     try:
         listed = dict(json.loads(members[MANIFEST])["members"])
-    except (KeyError, TypeError, ValueError) as error:
+    except _WRONG as error:
         found.failed.append(f"{MANIFEST} is missing or cannot be read: {error}")
         return False
     there = {name: stated(content) for name, content in members.items() if name not in (MANIFEST, SIGNATURE)}
-    faults = [f"{name} is missing" for name in sorted(listed.keys() - there.keys())]
+    faults = [f"{name} is missing" for name in sorted(listed.keys() - there.keys() - unreadable)]
     faults += [f"{name} is not listed in {MANIFEST}" for name in sorted(there.keys() - listed.keys())]
     both = sorted(there.keys() & listed.keys())
     faults += [f"{name} is not the file that {MANIFEST} lists" for name in both if there[name] != listed[name]]
-    found.check_all(faults, f"all {len(there)} files are as {MANIFEST} lists them")
+    if members[MANIFEST] != as_json({"members": dict(sorted(listed.items()))}):
+        faults.append(f"{MANIFEST} holds something besides its list of files, or was written again")
+    if not unreadable:
+        found.check_all(faults, f"all {len(there)} files are as {MANIFEST} lists them")
+    else:
+        found.failed += faults
     return {STATEMENT, RECORD, SCORES} <= there.keys()
 
 
@@ -129,9 +144,11 @@ def _check_signature(members: Mapping[str, bytes], trusted: bytes, found: Findin
     try:
         signature = json.loads(members[SIGNATURE])
         own, signed = bytes.fromhex(signature["public_key"]), bytes.fromhex(signature["signature"])
-    except (ValueError, KeyError, TypeError) as error:
+    except _WRONG as error:
         found.failed.append(f"{SIGNATURE} cannot be read: {error}")
         return
+    if members[SIGNATURE] != as_json({"public_key": own.hex(), "signature": signed.hex()}):
+        found.failed.append(f"{SIGNATURE} holds something besides a key and a signature, or was written again")
     name = f"the key {own.hex()[:16]}…"
     valid = verified(own, members[MANIFEST], signed)
     found.check(valid, f"{MANIFEST} is signed by {name}", f"the signature is not one of {MANIFEST} by {name}")
@@ -155,6 +172,10 @@ def _check_seal(members: Mapping[str, bytes], scores: Mapping[str, Any], found: 
 def _check_numbers(statement: Mapping[str, Any], scores: Mapping[str, Any], found: Findings) -> None:
     """Compute again what follows from counts of records."""
     values, counts, again = scores["values"], scores["counts"], statement["recount"]
+    counted = [f"{part}_accuracy" for part in again["right"]] + (["auc"] if again["bins"] else [])
+    for name in ("forget_accuracy", "retain_accuracy", "audit_accuracy", "test_accuracy", "auc"):
+        if name in values and name not in counted:
+            found.unchecked.append(f"{name}: the pack has no counts of records behind it")
     for part, (right, of) in again["right"].items():
         said = f"{part}_accuracy is {values[f'{part}_accuracy']:.2f} %"
         same = counts[part] == of and abs(values[f"{part}_accuracy"] - 100 * right / of) < 1e-6
@@ -173,10 +194,10 @@ def _check_numbers(statement: Mapping[str, Any], scores: Mapping[str, Any], foun
         found.check(
             abs(gap - values["avg_gap"]) < 1e-6, said, f"{SCORES} says {said}, and by its parts it is {gap:.2f}"
         )
-    for test in statement["tests"]:
-        name = test["name"]
-        if test["value"] != values.get(name):
-            found.failed.append(f"{STATEMENT} says {name} is {test['value']}, and {SCORES} says {values.get(name)}")
+    told = {test["name"]: test["value"] for test in statement["tests"]}
+    for name in sorted(told.keys() | values.keys()):
+        if told.get(name) != values.get(name):
+            found.failed.append(f"{STATEMENT} says {name} is {told.get(name)}, and {SCORES} says {values.get(name)}")
     found.unchecked.append("attacks and the verdict: they follow from outputs that only the owner of the run has")
 
 
@@ -197,13 +218,32 @@ def auc_between(bins: list[list[int]]) -> tuple[float, float]:
 
 def _check_dates(statement: Mapping[str, Any], record: Mapping[str, Any], found: Findings) -> None:
     """Compare the dates with each other."""
-    finished, packed = str(record["finished"]), str(statement["packed"])
+    begun, finished, packed = str(record["begun"]), str(record["finished"]), str(statement["packed"])
     faults = [] if finished <= packed else [f"the run ended at {finished}, after it was packed at {packed}"]
+    faults += [] if begun <= finished else [f"the run ended at {finished}, before it began at {begun}"]
     for one in statement["requests"]:
-        dates = f"received {one['received']}, added {one['added']}, served {finished}"
-        if not one["received"] <= one["added"][:10] or not one["added"] <= finished:
+        dates = f"received {one['received']}, due {one['due']}, added {one['added']}, served {finished}"
+        if not one["received"] <= min(one["added"][:10], one["due"]) or not one["added"] <= finished:
             faults.append(f"the dates of request {one['request']} do not follow each other: {dates}")
     found.check_all(faults, f"the dates follow each other: the run ended at {finished}, the pack was made at {packed}")
+
+
+def _check_policy(
+    members: Mapping[str, bytes],
+    statement: Mapping[str, Any],
+    known: Facts,
+    given: tuple[str, str] | None,
+    found: Findings,
+) -> None:
+    """Hold the pack to a policy that is given by its text and name, or else to its own; see that it says so itself."""
+    own = judged(members[POLICY].decode(), POLICY, known) if POLICY in members else None
+    if statement["policy"] != own:
+        found.failed.append(f"{STATEMENT} says otherwise than {POLICY} which thresholds are kept")
+    if judgment := judged(*given, known) if given else own:
+        found.held += judgment["kept"]
+        found.broken = judgment["broken"]
+    else:
+        found.unchecked.append("thresholds: give those of your company with --policy")
 
 
 def _check_model(scores: Mapping[str, Any], folder: Path | None, found: Findings) -> None:
@@ -211,7 +251,7 @@ def _check_model(scores: Mapping[str, Any], folder: Path | None, found: Findings
     if folder is None:
         found.unchecked.append("the model: give its folder with --model")
         return
-    files = {name: known for name, known in scores["files"].items() if name not in _LISTS}
+    files = {name: known for name, known in scores["files"].items() if name not in LISTS}
     if not (folder / "model").is_dir() and all(name.startswith("model/") for name in files):
         files, roots = {name.removeprefix("model/"): known for name, known in files.items()}, {folder}
     else:

@@ -79,18 +79,24 @@ def require_policy(text: str, name: str) -> None:
             raise ValueError(f"{name}, line {_line(text, rule)[0]}: '{rule}' must be {word}.")
 
 
-def breaches(text: str, name: str, known: Facts, but: Collection[str] = ()) -> list[str]:
-    """Return a sentence for each line of a policy that is broken, but for these.
+def judged(text: str, name: str, known: Facts, but: Collection[str] = ()) -> dict[str, list[str]]:
+    """Return which lines of a policy are `kept`, and which `broken` and by what, but for some.
 
-    >>> breaches("# ours\\nlargest_auc = 0.6\\n", "policy.toml", {"auc": 0.71})
+    >>> judged("# ours\\nlargest_auc = 0.6\\nsigned = true\\n", "policy.toml", {"auc": 0.71, "signed": True})["broken"]
     ['policy.toml, line 2: largest_auc = 0.6, but the AUC is 0.710']
     """
-    found = []
+    found: dict[str, list[str]] = {"kept": [], "broken": []}
     for rule, asked in tomllib.loads(text).items():
-        if rule not in but and (reason := RULES[rule][1](asked, known)):
-            number, line = _line(text, rule)
-            found.append(f"{name}, line {number}: {line}, but {reason}")
+        if rule not in but:
+            (number, line), reason = _line(text, rule), RULES[rule][1](asked, known)
+            said = f"{name}, line {number}: {line}"
+            found["broken" if reason else "kept"].append(f"{said}, but {reason}" if reason else said)
     return found
+
+
+def breaches(text: str, name: str, known: Facts, but: Collection[str] = ()) -> list[str]:
+    """Return a sentence for each line of a policy that is broken."""
+    return judged(text, name, known, but)["broken"]
 
 
 def _line(text: str, rule: str) -> tuple[int, str]:
