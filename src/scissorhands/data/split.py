@@ -85,7 +85,7 @@ def split(
     whole = bool(torch.isin(train.labels[forgotten], gone).all())
     kind = "classes" if whole else drawn if wanted.drawn else "chosen"
     # A retrained model does not know a class that is gone, so its records are compared with unseen ones of that class.
-    others = [held, rest] if whole else alike or [audit, tested]
+    others = [held, rest] if whole else alike if kind == "drawn" else [audit, tested]
     if kind != "drawn":
         others = [_of_classes(part, train.labels[forgotten].unique()) for part in others]
     return Split(

@@ -13,6 +13,8 @@ PER_TEST = 1 / 1000  # on how many models that have forgotten a test errs: ten t
 DEVIATIONS = 3.09  # standard errors that are exceeded by chance so often
 ENOUGH = 0.75  # the AUC of a memory that must be found for a model to be cleared by reference models
 ENOUGH_ALONE = 0.65  # and without any: the memory of a record that is easy anyway does not stand out
+UNLIKE = 1 / 30  # where forgotten and other records may differ in kind, the standard deviation of an AUC by that
+DOUBTED = ("chosen", "test")  # the kinds of splits where they may
 _USUALLY = 0.84  # standard errors more: what is found in four of five models
 _DISAGREE = 0.25  # the share of records about which two models of different seeds may disagree
 _MARGIN = 0.05  # the loss of accuracy that is no damage
@@ -52,7 +54,8 @@ def power(counts: Mapping[str, int], kind: str = "drawn", references: int = 0) -
     0.69
     """
     forget, others = counts.get("forget", 0), counts.get("others", 0)
-    smallest, wanted = smallest_auc(forget, others), ENOUGH if references else ENOUGH_ALONE
+    unlike = UNLIKE if kind in DOUBTED else 0.0
+    smallest, wanted = smallest_auc(forget, others, unlike), ENOUGH if references else ENOUGH_ALONE
     losses = {
         part: smallest_loss(counts[part]) for part in ("retain", "calibration", "audit", "test") if part in counts
     }
@@ -62,18 +65,20 @@ def power(counts: Mapping[str, int], kind: str = "drawn", references: int = 0) -
         return Power(smallest, losses, True, "")
     alone = "Reference models would help: level standard trains some. Without them: "
     instead = alone if not references and smallest <= ENOUGH else ""
-    return Power(smallest, losses, False, instead + needed(forget, others, wanted))
+    return Power(smallest, losses, False, instead + needed(forget, others, wanted, unlike))
 
 
-def smallest_auc(forget: int, others: int) -> float:
+def smallest_auc(forget: int, others: int, unlike: float = 0.0) -> float:
     """Return the smallest AUC of a memory that is found in four of five models; 1 where none is.
+
+    `unlike` is the standard deviation of an AUC by how much the records may differ in kind.
 
     >>> round(smallest_auc(40, 400), 2), round(smallest_auc(100, 400), 2), smallest_auc(1, 400)
     (0.69, 0.63, 1.0)
     """
     if not forget or not others:
         return 1.0
-    chance = ((forget + others + 1) / (12 * forget * others)) ** 0.5
+    chance = math.hypot(((forget + others + 1) / (12 * forget * others)) ** 0.5, unlike)
     low, high = 0.5, 1.0
     for _ in range(40):
         area = (low + high) / 2
@@ -91,14 +96,14 @@ def smallest_loss(records: int) -> float:
     return min(1.0, _MARGIN + (DEVIATIONS + _USUALLY) * (_DISAGREE / records) ** 0.5) if records else 1.0
 
 
-def needed(forget: int, others: int, area: float) -> str:
+def needed(forget: int, others: int, area: float, unlike: float = 0.0) -> str:
     """Say how many forgotten records it takes beside so many others to find a memory of this AUC, or how many others.
 
     >>> needed(40, 20, 0.75)
     'With 20 unseen records it takes 199 forgotten ones; with 40 forgotten ones it takes 38 unseen.'
     """
-    more = fewest(lambda count: smallest_auc(count, others) <= area)
-    beside = fewest(lambda count: smallest_auc(forget, count) <= area)
+    more = fewest(lambda count: smallest_auc(count, others, unlike) <= area)
+    beside = fewest(lambda count: smallest_auc(forget, count, unlike) <= area)
     takes = f"it takes {more} forgotten ones" if more else "no number of forgotten ones is enough"
     also = f"it takes {beside} unseen" if beside else "no number of unseen is enough"
     return f"With {others} unseen records {takes}; with {forget} forgotten ones {also}."

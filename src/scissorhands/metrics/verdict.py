@@ -17,7 +17,7 @@ from torch import Tensor
 from .kept import SEED, Loss, deviation, guesses, losses, percent, right
 from .outputs import Observations, Outputs
 from .perrecord import scaled_logit
-from .power import DEVIATIONS, power
+from .power import DEVIATIONS, UNLIKE, power
 from .rank_tests import Strata, holm, rank_sum, stratified, tail, upper
 
 UNDER, OVER, DAMAGED = "under-forgotten", "over-forgotten", "damaged"
@@ -27,7 +27,6 @@ CALLS = (UNDER, OVER, DAMAGED, SAME, UNKNOWN)
 LEVEL = 0.01  # all tests, ten at most, together err on 1 in 100 models that have forgotten
 _FEATURES = 0.10  # the share by which a probe of the features of two such models may differ
 _VAGUE = 0.25  # a loss of accuracy that is known no better than this tells nothing
-_UNLIKE = 1 / 30  # where forgotten and other records may differ in kind, the standard deviation of an AUC by that
 _TRAIN = "Level standard trains some."
 _TAIL = 0.05  # the share of records that stand out most
 
@@ -187,7 +186,7 @@ def _doubt(
 def _memory(strata: Strata, kind: str) -> Iterator[_Test]:
     """Test whether forgotten records stand out: all of them a little, or a few of them very much."""
     area, error = rank_sum(strata)
-    error = math.hypot(error, _UNLIKE) if kind in _DOUBTS else error
+    error = math.hypot(error, UNLIKE) if kind in _DOUBTS else error
     times = 2 if kind in _DOUBTS else 1  # as often in the tail of normal scores with an AUC of 0.6, three deviations
     yield _Test(UNDER, upper((area - 0.5) / error), "forgotten records stand out as known")
     yield _Test(OVER, upper((0.5 - area) / error), "forgotten records stand out as avoided")
