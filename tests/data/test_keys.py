@@ -74,10 +74,11 @@ def test_keys_that_cannot_be_forgotten_are_listed_with_the_reason() -> None:
     names = ["train/cat/1.png", "2.png", "train/dog/1.png", "cats/3.png", "train/dog/4.png"]
     message = refusal(names, photos(), torch.tensor([0, 3]), before=torch.tensor([1]))
     assert message == (
-        "4 of 5 keys in the list name no record that the model knows: '2.png' was forgotten before, "
-        "'train/dog/1.png' was held out of training, "
+        "4 of 5 keys in the list name no record that the model knows: "
         "'cats/3.png' is not in the data (Did you mean 'train/dog/3.png'?), "
-        "'train/dog/4.png' is not in the data (Did you mean 'train/dog/3.png'?). "
+        "'train/dog/4.png' is not in the data (Did you mean 'train/dog/3.png'?), "
+        "'2.png' was forgotten before, or left out of training, "
+        "'train/dog/1.png' was held out of training. "
         "Correct them, or go on without them: --missing skip."
     )
     assert found(names, photos(), skip=True) == [0, 1, 2]

@@ -358,6 +358,7 @@ def test_test_records_alone_are_enough_to_clear_a_model_and_retained_ones_are_no
     found = verdict(kept[0], kept[1:], "drawn")
     assert found.call == UNKNOWN
     assert "to tell whether it is damaged" in found.reason
+    assert found.reason.endswith("More unseen records would help: hold more out of training.")
 
 
 def test_a_model_that_is_better_than_the_reference_is_not_blamed() -> None:
@@ -378,6 +379,9 @@ def test_a_small_difference_means_something_only_where_the_records_do_not_differ
     found = verdict(model, references, "chosen")
     assert found.call == UNKNOWN
     assert "were chosen, and may differ in kind from the unseen ones" in found.reason
+    assert found.reason.endswith(
+        "More reference models tell more (such as references=8), or a retrained one (--against)."
+    )
     found = verdict(model, references, "test")
     assert found.call == UNKNOWN
     assert "come from the test data, which may differ from the training data" in found.reason
@@ -619,6 +623,15 @@ def test_a_model_is_not_cleared_where_nobody_could_look_for_damage() -> None:
     blank = replaced(model, {part: 0 * said.logits for part, said in model.items()})
     del blank["audit"]
     assert verdict(blank, references, "drawn").call != SAME
+
+
+def test_a_model_that_guesses_like_its_references_cannot_be_judged_until_it_knows_more() -> None:
+    model, references = case(0)
+    said = [replaced(one, {part: 0 * x.logits for part, x in one.items()}) for one in (model, *references)]
+    found = verdict({**said[0], "retain": said[0]["audit"]}, said[1:], "drawn")
+    assert found.call == UNKNOWN
+    assert "it hardly knows more than a guess, and so do the references" in found.reason
+    assert found.reason.endswith("Only a model that knows more than a guess can be judged: train it longer.")
 
 
 def test_a_model_that_remembers_and_is_damaged_is_told_both() -> None:

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from helpers.commands import Answer, cli
+from helpers.commands import Answer, cli, done
 from helpers.nursery import Fault, Nursery
 from scissorhands.errors import RunError
 from scissorhands.requests.ledger import Ledger
@@ -52,7 +52,7 @@ def test_the_ledger_names_nobody_and_is_for_its_owner_alone(tmp_path: Path) -> N
     assert Ledger(folder).hash_of("zoe.png") in (folder / "ledger.jsonl").read_text()
     asked(tmp_path, "bob.png")
     assert {path.name for path in (folder / "keys").iterdir()} == {"1.txt", "2.txt"}
-    cli(f"request close 1 --ledger {folder} --note withdrawn")
+    done(f"request close 1 --ledger {folder} --note 'by mail' --withdrawn")
     assert {path.name for path in (folder / "keys").iterdir()} == {"2.txt"}
 
 
@@ -124,6 +124,7 @@ def test_keys_that_are_not_those_of_the_request_are_refused(tmp_path: Path) -> N
         ("list --ledger {0}/none", "is not a ledger: it has no ledger.jsonl"),
         ("close 1 --ledger {0}/ledger", "'1' was not served"),
         ("close 7 --ledger {0}/ledger", "no request '7'. Known: 1."),
+        ("close 1 --ledger {0}/ledger --withdrawn", "Say with --note why"),
         ("shut 1", "No such command 'shut'"),
     ],
 )

@@ -29,7 +29,8 @@ def test_a_preview_says_what_would_be_touched_and_touches_nothing(shrunk: Path, 
     rows = [re.split(r" +", line.strip())[:2] for line in lines[1:4]]
     assert rows == [["class", "forget"], ["apple", "1"], ["cloud", "1"]]
     assert "0 of them have a near-duplicate that stays" in lines
-    assert "verdict at level quick: It takes reference models: level standard trains some." in lines
+    helps = "It takes reference models: level standard trains some (with --train if it is not known how)."
+    assert f"verdict at level quick: {helps}" in lines
     assert any(line.startswith("verdict at level standard: With ") for line in lines)
     assert re.fullmatch(r"scissorhands takes about .+ here", lines[-2])
 

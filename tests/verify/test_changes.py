@@ -20,7 +20,7 @@ from scissorhands.verify.findings import Findings
 from scissorhands.verify.pack import MANIFEST, RECORD, SCORES, SIGNATURE, STATEMENT, archive, stated, verify
 
 TRAIN = "train --model small --model-set width=4 --data digits --set epochs=2 --set batch_size=64"
-SERVE = "--method finetune --set epochs=1 --set lr=0.001 --missing skip --untrained"
+SERVE = "--method finetune --set epochs=1 --set lr=0.001 --missing skip --untrained --level quick"
 Files = dict[str, bytes]
 Change = Callable[[Path], object]
 

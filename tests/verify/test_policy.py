@@ -50,7 +50,8 @@ def test_what_is_not_known_breaks_a_threshold() -> None:
     known = facts({"finished": "2026"}, {"values": {}, "verdict": None}, [], signed=True)
     assert breaches("largest_auc = 1.0", "p", known) == ["p, line 1: largest_auc = 1.0, but the AUC is not known"]
     assert breaches("verdicts = []", "p", known) == ["p, line 1: verdicts = [], but it is 'none'"]
-    assert not breaches("in_time = true\nsigned = true", "p", known)
+    assert breaches("in_time = true", "p", known) == ["p, line 1: in_time = true, but no request is on record"]
+    assert not breaches("in_time = false\nsigned = true", "p", known)
 
 
 @pytest.mark.parametrize(

@@ -1,12 +1,15 @@
 """--level: say what a level of evaluation takes, and evaluate a run at it."""
 
+from collections.abc import Mapping
 from typing import Any
 
 import click
 
+from ..data.problem import Log
 from ..distributed import rank
 from ..evaluation.context import Evaluation, discard_shadows
 from ..methods.training import Training
+from ..metrics import Power, power
 from ..runs import Run
 from ..runs.audit import Audit
 from .console import err
@@ -29,6 +32,28 @@ def parsed(
     if pictures and level == "quick":
         raise click.UsageError("--pictures are drawn at a level above quick: add --level standard.")
     return effort, lessons
+
+
+def foretold(log: Log, level: str, effort: Mapping[str, Any]) -> Log:
+    """Return a log that also says what the verdict will be able to tell, before a scrub changes anything."""
+
+    def told(event: Mapping[str, Any]) -> None:
+        if "counts" in event:
+            references = 0 if level == "quick" else Evaluation.make(effort).references
+            err.print(plain(outlook(level, power(event["counts"], event["kind"], references))))
+        log(event)
+
+    return told
+
+
+def outlook(level: str, known: Power) -> str:
+    """Say what the verdict can tell at a level.
+
+    >>> outlook("standard", Power(0.69, {}, True, ""))
+    'verdict at level standard: can tell; it finds a memory of AUC 0.69 or more'
+    """
+    can = f"can tell; it finds a memory of AUC {known.smallest_auc:.2f} or more" if known.decides else known.helps
+    return f"verdict at level {level}: {can}"
 
 
 def deepened(audit: Audit, dry_run: bool) -> Run:

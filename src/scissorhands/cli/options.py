@@ -189,6 +189,7 @@ def _level(default: str) -> Decorator:
 
 
 level_option, recipe_level_option = _level("quick"), _level("what the recipe says")
+serve_level_option = _level("standard")
 _data = (
     click.option("--data", help="digits, cifar10, …, a folder, a .csv, .jsonl or .parquet file, or owner/name (hub)."),
     settings_option("--data-set", help="How to read it: test, text, columns, image, size, mean, std, augment, limit."),
@@ -236,7 +237,7 @@ scrub_options = _together("what", *_data, _forget, *_found, _untrained, *_erasur
 serve_options = _together("what", *_data, *_found, _untrained)
 depth_options = _together(
     "depth",
-    level_option,
+    serve_level_option,
     settings_option("--evaluate", "effort", help="A setting of the evaluation, such as shadows=16."),
     settings_option(
         "--train", "lessons", help="How reference models are trained, such as epochs=30, if not as the model was."

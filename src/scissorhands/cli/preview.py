@@ -59,6 +59,7 @@ def preview(
 def _show(found: "Preview", method: str) -> None:
     """Print a preview."""
     from .describe import duration
+    from .level import outlook
     from .show import show_rows
 
     forget = len(found.split.forget)
@@ -71,8 +72,7 @@ def _show(found: "Preview", method: str) -> None:
         stays = found.name(one.part, one.other)
         out.print(plain(f"  {found.name('forget', one.record)} is like {stays} ({one.part})"))
     for level, power in found.power.items():
-        can = f"can tell; it finds a memory of AUC {power.smallest_auc:.2f} or more" if power.decides else power.helps
-        out.print(plain(f"verdict at level {level}: {can}"))
+        out.print(plain(outlook(level, power)))
     takes = f"takes about {duration(found.seconds)} here" if found.seconds is not None else f"cannot: {found.cannot}"
     out.print(plain(f"{method} {takes}"))
     out.print("Nothing was changed.")

@@ -44,21 +44,22 @@ note_option = click.option("--note", default="", help="What to remember; the led
 @note_option
 def add(ledger: Path, keys: Path, name: str, received: str, due: str, note: str) -> None:
     """Add a request to forget the records that these keys name."""
+    from ..data.keys import listed_keys
     from ..files import read_text
     from ..requests.ledger import Ledger
 
-    lines = [line.rpartition("\t")[2] for line in read_text(keys).split("\n")]
-    added = Ledger(ledger).add(lines, name, received, due, note)
+    added = Ledger(ledger).add([*listed_keys(read_text(keys))], name, received, due, note)
     err.print(f"added request {plain(added)}")
 
 
 @request.command("list")
 @ledger_option
+@policy_option
 @json_option
-def show(ledger: Path, as_json: bool) -> None:
-    """List the requests, which are late, and how far the model has moved."""
+def show(ledger: Path, policy: Path | None, as_json: bool) -> None:
+    """List the requests, which are late, and how far the model has moved; with a policy, whether that is too far."""
     from ..requests.ledger import Ledger
-    from ..requests.retraining import in_words
+    from ..requests.retraining import budget, in_words
     from .show import show_rows
 
     found = Ledger(ledger)
@@ -67,12 +68,13 @@ def show(ledger: Path, as_json: bool) -> None:
     moved = next((entry["drift"] for entry in reversed(found.entries()) if entry["event"] == "served"), None)
     if as_json:
         say_json({"requests": rows, "drift": moved})
-        return
-    show_rows(rows, as_json)
-    late = sum(row["state"] == "late" for row in rows)
-    out.print(f"{len(rows)} requests, {sum(row['state'] in ('open', 'late') for row in rows)} open, {late} late")
-    if moved:
-        out.print(f"since the model was trained whole: {plain(in_words(moved))}")
+    else:
+        show_rows(rows, as_json)
+        late = sum(row["state"] == "late" for row in rows)
+        out.print(f"{len(rows)} requests, {sum(row['state'] in ('open', 'late') for row in rows)} open, {late} late")
+        if moved:
+            out.print(f"since the model was trained whole: {plain(in_words(moved))}")
+    _exit_if_broken(budget(moved, policy) if policy else [])
 
 
 @request.command()
@@ -105,26 +107,40 @@ def serve(
     with what was begun.
     """
     from ..requests.ledger import Ledger
+    from ..requests.retraining import passed_over
     from ..requests.serving import serve as serve_batch
     from ..requests.serving import serving
+    from .level import foretold, parsed
     from .progress import progress
     from .show import show
 
-    overwrite = placing.pop("overwrite")
-    how = _scrubbing(model, what, factory, method, settings, depth, placing)
+    overwrite, level = placing.pop("overwrite"), depth["level"] or "standard"
+    looks = (level, *parsed(level, depth["effort"], depth["lessons"], pictures=False))
+    how = _scrubbing(model, what, factory, method, settings, looks, placing)
     with serving(found := Ledger(ledger), model, overwrite) as batch:
         if not batch:
             err.print("no request is open")
             return
+        if batch.new:
+            err.print(f"{plain(model)} did not serve this ledger before: how far it moves is counted anew.")
         with progress() as log:
-            run, broken = serve_batch(found, batch, how, policy, sign, log)
+            run, broken = serve_batch(found, batch, how, policy, sign, foretold(log, *looks[:2]))
     names = ", ".join(one.name for one in batch.requests)
     show(run, as_json)
     if run.damage:
         err.print(f"Nothing was served: {plain(names)} stay open. Serve them with other settings.")
     exit_if_damaged(run)
+    for sentence in passed_over(found, batch.requests, run):
+        err.print(plain(sentence))
     err.print(f"served {plain(names)} by {plain(ledger / 'runs' / run.folder.name)}")
     say_packed(ledger / "packs" / batch.pack.name, signed=sign is not None)
+    _exit_if_broken(broken)
+
+
+def _exit_if_broken(broken: list[str]) -> None:
+    """Say if it is time to train again; exit with 3 if a line of the policy is broken."""
+    if any(": largest_drift_" in line for line in broken):
+        err.print("It is time to train the model again, without what 'scissorhands request exclude' lists.")
     exit_if_broken(broken)
 
 
@@ -134,7 +150,7 @@ def _scrubbing(
     factory: str | None,
     method: str,
     settings: tuple[str, ...],
-    depth: dict[str, Any],
+    looks: tuple[str, dict[str, Any], dict[str, Any]],
     placing: dict[str, Any],
 ) -> "Scrubbing":
     """Return how requests are served; refuse a model that cannot forget single records."""
@@ -142,20 +158,17 @@ def _scrubbing(
     from ..requests.serving import Scrubbing
     from ..runs.audit import Audit
     from ..runs.place import Place
-    from .level import deepened, parsed
+    from .level import deepened
 
     task = tasks.find(model)
     if "missing" not in task.options:
         raise click.UsageError(f"requests name records, and {model} is a {task.noun}.")
-    values, level = tasks.method(method, task, model).parsed(settings), depth["level"] or "quick"
-    effort, lessons = parsed(level, depth["effort"], depth["lessons"], pictures=False)
+    values = tasks.method(method, task, model).parsed(settings)
 
     def evaluate(run: "Run") -> "Run":
         with runs.locked(run.folder):
             device = Place(run.folder, **placing).torch_device()
-            return deepened(
-                Audit(runs.checked(run.folder), level, effort, lessons, factory, device, method), dry_run=False
-            )
+            return deepened(Audit(runs.checked(run.folder), *looks, factory, device, method), dry_run=False)
 
     return Scrubbing(
         lambda forget: task.asks.from_options({**what, "forget": forget}),
@@ -172,7 +185,7 @@ def _scrubbing(
 @click.option("-o", "--output", type=PATH, required=True, help="The list to write, for its owner alone.")
 @click.option("--overwrite", is_flag=True, help="Replace the list if it exists.")
 def exclude(ledger: Path, output: Path, overwrite: bool) -> None:
-    """List the keys of all records that the next training must leave out."""
+    """List the keys of all records that 'train --exclude' must leave out: all that were ever asked for."""
     from ..errors import RunError
     from ..files import write_text
     from ..requests.ledger import Ledger
@@ -181,19 +194,27 @@ def exclude(ledger: Path, output: Path, overwrite: bool) -> None:
     if output.exists() and not overwrite:
         raise RunError(f"{output} exists already. Choose another place, or replace it with --overwrite.")
     (found := Ledger(ledger)).require()
-    keys = exclusions(found)
+    keys, removed = exclusions(found)
     write_text(output, "".join(f"{key}\n" for key in keys), private=True)
-    err.print(f"wrote {plain(output)}, which names {len(keys)} records")
+    err.print(f"wrote {plain(output)}, which has {len(keys)} keys")
+    if removed:
+        err.print(f"The keys of {plain(', '.join(removed))} are not there any more, so they are not in the list.")
 
 
 @request.command()
 @click.argument("names", nargs=-1, required=True, metavar="ID...")
 @ledger_option
 @note_option
-def close(names: tuple[str, ...], ledger: Path, note: str) -> None:
-    """Close requests that were served; or, with a note, some that will not be."""
+@click.option(
+    "--withdrawn", is_flag=True, help="They ask for nothing any more: the next training may take their records."
+)
+def close(names: tuple[str, ...], ledger: Path, note: str, withdrawn: bool) -> None:
+    """Close requests that were served; or, with a note, some that will not be.
+
+    The next training leaves their records out all the same, unless they were withdrawn.
+    """
     from ..requests import serving
     from ..requests.ledger import Ledger
 
-    serving.close(Ledger(ledger), names, note)
+    serving.close(Ledger(ledger), names, note, withdrawn)
     err.print(f"closed {plain(', '.join(names))}")

@@ -6,8 +6,11 @@ from typing import Any
 import click
 
 from ..choices import HOLDOUT
+from .console import err
+from .escape import plain
 from .options import (
     MODEL,
+    PATH,
     arguments,
     data_options,
     long_run_options,
@@ -29,6 +32,9 @@ from .options import (
 @settings_option("--set", "settings", help="A setting of training, such as epochs=30.")
 @click.option("--holdout", default=HOLDOUT, show_default=True, help="Share of the training data to hold out as unseen.")
 @click.option("--split-seed", default=0, show_default=True, help="Seed of the choice of what is held out.")
+@click.option(
+    "--exclude", type=PATH, metavar="FILE", help="Leave out the records whose keys it lists; see 'request exclude'."
+)
 @run_option
 @click.option("--factory", metavar="MODULE:NAME", help="With --resume: the code that builds the model, if it is yours.")
 @long_run_options
@@ -42,6 +48,7 @@ def train(
     settings: tuple[str, ...],
     holdout: float,
     split_seed: int,
+    exclude: Path | None,
     output: Path | None,
     factory: str | None,
     placing: dict[str, Any],
@@ -50,6 +57,8 @@ def train(
     resume: Path | None,
 ) -> None:
     """Train a classifier, with some data held out."""
+    from ..data.keys import listed_keys
+    from ..files import read_text
     from ..methods.training import Training
     from ..runs.place import Place
     from ..runs.train import train as train_model
@@ -68,8 +77,11 @@ def train(
         raise click.BadParameter(f"'holdout' must be a share from 0, below 1, not {holdout}.")
     named = named_data("digits" if data is None else data, data_set, label, key)
     training = Training.make(Training.parsed(settings))
+    keys = [*listed_keys(read_text(exclude))] if exclude else []
     place = Place(output, **placing)
     with progress(f"{model}, seed {place.seed}") as shown, tracking(shown, track, output) as log:
-        run = train_model(model, arguments(model_set), named, training, holdout, place, split_seed, log)
+        run = train_model(model, arguments(model_set), named, training, holdout, place, split_seed, log, exclude=keys)
         log({"scores": run.result.values()})
+    if exclude:
+        err.print(f"left out {len(run.ids('before'))} records, which {len(keys)} keys in {plain(exclude)} name")
     show_made(run, as_json)

@@ -14,7 +14,7 @@ from ..errors import DataError, ReadError, did_you_mean, given, listed
 from ..files import read_text
 from ..randomness import generator
 from .conditions import matches
-from .keys import find
+from .keys import find, listed_keys
 from .records import Records
 
 NOTHING = torch.zeros(0, dtype=torch.int64)
@@ -95,7 +95,12 @@ class Forget:
         """
         text = self.text.partition(":")[2].strip()
         more = {"before": before, "skip": self.missing == SKIP} if self._rule.listed else {}
-        return some_of(among, self._rule.choose(text, records, among, seed, **more), f"'{self.text}'")
+        chosen = self._rule.choose(text, records, among, seed, **more)
+        if self._rule.listed and self.missing == SKIP and len(chosen) == 0:
+            raise DataError(
+                f"none of the records that '{self.text}' lists is in the model: there is nothing to forget."
+            )
+        return some_of(among, chosen, f"'{self.text}'")
 
 
 def some_of(among: Tensor, chosen: Tensor, what: str) -> Tensor:
@@ -161,9 +166,9 @@ def _ids(text: str, records: Records, among: Tensor, seed: int, *, before: Tenso
 
 
 def _keys(text: str, records: Records, among: Tensor, seed: int, *, before: Tensor, skip: bool) -> Tensor:
-    # Before a tab stands a number, where the list is one that a run wrote; no key has a tab.
-    names = [line.rpartition("\t")[2] for line in _read(text, "keys").split("\n")]
-    return find(names, records, among, before=before, skip=skip, where=f"'{text}'")
+    names = listed_keys(_read(text, "keys"))
+    where = "" if any(names.values()) else f"'{text}'"
+    return find(names, records, among, before=before, skip=skip, where=where)
 
 
 def _read(path: str, what: str) -> str:

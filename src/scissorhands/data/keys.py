@@ -37,6 +37,32 @@ def column_keys(table: Any, column: str) -> tuple[str, ...]:
     return tuple("" if x is None else one_line(x) for x in values.cast(pa.string()).to_pylist())
 
 
+def listed_keys(text: str) -> dict[str, str]:
+    r"""Return the keys of a list, one in each line; and of each, whose it is, where that stands before a tab.
+
+    A list that a run wrote has numbers there, which say nothing.
+
+    >>> listed_keys("a.png\n7\tb.png\nrequest 2\tc.png\n")
+    {'a.png': '', 'b.png': '', 'c.png': 'request 2'}
+    """
+    found: dict[str, str] = {}
+    for line in text.split("\n"):
+        whose, _, key = line.rpartition("\t")
+        if key := one_line(key.strip()):
+            found.setdefault(key, "" if whose.isdecimal() else whose)
+    return found
+
+
+def names_of(key: str, path: bool) -> list[str]:
+    """Return the names by which people may call a record: its key, and if that is a path, the ends of it.
+
+    >>> names_of("train/cat/1.png", path=True)
+    ['train/cat/1.png', 'cat/1.png', '1.png']
+    """
+    parts = key.split("/") if path else [key]
+    return ["/".join(parts[number:]) for number in range(len(parts))]
+
+
 def find(
     names: Iterable[str],
     records: Records,
@@ -49,22 +75,24 @@ def find(
     """Return those of `among` that these keys name; a file may be named without its folders where that is unique.
 
     A key that names none of them is refused with the reason, or, with `skip`, passed over. `before` are records that
-    were forgotten earlier; `where` says where the keys were given.
+    were forgotten earlier; `where` says where the keys were given. A mapping says of each whose it is.
     """
+    whose = names if isinstance(names, Mapping) else {}
     asked = list(dict.fromkeys(filter(None, (one_line(name.strip()) for name in names))))
     index = _Index(records)
     trained, earlier = set(among.tolist()), set(before.tolist())
     found: set[int] = set()
-    missing: list[str] = []
+    unknown, missing = list[str](), list[str]()
     for name in asked:
-        ids = index[name]
+        said = f"'{name}' of {whose[name]}" if whose.get(name) else f"'{name}'"
+        ids = index.find(name, said)
         if here := trained.intersection(ids):
             found |= here
         else:
-            missing.append(index.why(name, ids, earlier))
-    if missing and not skip:
-        which = f"{len(missing)} of {len(asked)} keys in {where} name no record that the model knows"
-        raise DataError(f"{which}: {listed(missing, 6)}. Correct them, or go on without them: --missing skip.")
+            (missing if ids else unknown).append(f"{said} {index.why(name, ids, earlier)}")
+    if not skip and (why := [*unknown, *missing]):
+        which = f"{len(why)} of {len(asked)} keys{f' in {where}' if where else ''} name no record that the model knows"
+        raise DataError(f"{which}: {listed(why, 6)}. Correct them, or go on without them: --missing skip.")
     return torch.tensor(sorted(found), dtype=torch.int64)
 
 
@@ -83,27 +111,27 @@ class _Index:
                 files.setdefault(PurePath(key).name, []).append(key)
             self.by_file = files
 
-    def __getitem__(self, name: str) -> list[int]:
+    def find(self, name: str, said: str) -> list[int]:
         """Return the records of this name; refuse one that several files have."""
         if name in self.by_key:
             return self.by_key[name]
         ends = [key for key in self.by_file.get(PurePath(name).name, ()) if key.endswith(f"/{name}")]
         if len(ends) > 1:
             raise DataError(
-                f"'{name}' names {len(ends)} files: {listed(ends, 4)}. Give the path of the one that is meant."
+                f"{said} names {len(ends)} files: {listed(ends, 4)}. Give the path of the one that is meant."
             )
         return self.by_key[ends[0]] if ends else []
 
     def why(self, name: str, ids: Sequence[int], before: set[int]) -> str:
         """Say why a name stands for nothing that can be forgotten."""
         if before.intersection(ids):
-            return f"'{name}' was forgotten before"
+            return "was forgotten before, or left out of training"
         if self.missing.issuperset(ids) and ids:
-            return f"'{name}' is not there any more"
+            return "is not there any more"
         if ids:
-            return f"'{name}' was held out of training"
+            return "was held out of training"
         near: Iterable[str] = self.by_file.get(PurePath(name).name, ())
         if not near and len(self.by_key) <= _MOST_GUESSED:
             near = get_close_matches(name, [*self.by_key, *self.by_file], n=1)
         guess = next(iter(near), "")
-        return f"'{name}' is not in the data" + (f" (Did you mean '{guess}'?)" if guess else "")
+        return "is not in the data" + (f" (Did you mean '{guess}'?)" if guess else "")

@@ -66,7 +66,7 @@ def split(
     data it must be ids, or 0 if there are none. One half of them is for calibration, the other for audits: which is
     which depends on the data alone, so that no later split mixes them. If a whole class is forgotten, its records leave
     both and the test data: a retrained model has no such class. `before` are ids that the model was made to forget
-    earlier: they are neither retained nor forgotten again.
+    earlier, or that training left out: they are in no part.
     """
     train, given = as_records(train), None if test is None else as_records(test)
     if len(train) == 0 or (given is not None and len(given) == 0):
@@ -77,7 +77,8 @@ def split(
     forgotten = (wanted := asked(forget)).ids(train, current, seed, earlier)
     retained = _without(current, forgotten)
     gone = _without(train.labels[torch.cat([earlier, forgotten])].unique(), train.labels[retained].unique())
-    calibration, audit, tested = (_of_classes(part, gone, invert=True) for part in (*halves(held), rest))
+    parts = [_but(part, Part(train, earlier)) for part in (*halves(held), rest, held)]
+    calibration, audit, tested = (_of_classes(part, gone, invert=True) for part in parts[:3])
     if len(tested) == 0 and given is not None:
         raise DataError("no test record is left to score: the test data holds only classes that are forgotten whole.")
     alike = [part for part in (audit, tested) if len(part) and one_table(train, part.records)]
@@ -85,7 +86,7 @@ def split(
     whole = bool(torch.isin(train.labels[forgotten], gone).all())
     kind = "classes" if whole else drawn if wanted.drawn else "chosen"
     # A retrained model does not know a class that is gone, so its records are compared with unseen ones of that class.
-    others = [held, rest] if whole else alike if kind == "drawn" else [audit, tested]
+    others = [parts[3], rest] if whole else alike if kind == "drawn" else [audit, tested]
     if kind != "drawn":
         others = [_of_classes(part, train.labels[forgotten].unique()) for part in others]
     return Split(
@@ -168,6 +169,11 @@ def _of_classes(part: Part, classes: Tensor, invert: bool = False) -> Part:
     """Keep the records of these classes, or, inverted, those of all others; leave out what is missing."""
     chosen = part.ids[torch.isin(part.labels, classes, invert=invert)]
     return replace(part, ids=_without(chosen, part.records.missing))
+
+
+def _but(part: Part, others: Part) -> Part:
+    """Leave out the records that are also in another part."""
+    return replace(part, ids=_without(part.ids, others.ids)) if part.records is others.records else part
 
 
 def _joined(*parts: Part) -> Part:

@@ -5,11 +5,10 @@ from pathlib import Path
 from ..errors import SettingError
 from ..files import read_text
 from ..runs import Run
-from ..verify.policy import breaches, facts, require_policy
+from ..verify.policy import DRIFT, breaches, facts, require_policy
 
 _MOST = 1 << 20  # bytes of a policy
-_DRIFT = ("largest_drift_forgotten", "largest_drift_weights", "largest_drift_accuracy")
-_OF_PACKS = ("signed", "in_time", *_DRIFT)  # what a run alone cannot keep or break
+_OF_PACKS = ("signed", "in_time", *(f"largest_drift_{name}" for name in DRIFT))  # what no run alone keeps or breaks
 
 
 def read_policy(path: Path) -> str:

@@ -60,7 +60,12 @@ def power(counts: Mapping[str, int], kind: str = "drawn", references: int = 0) -
         part: smallest_loss(counts[part]) for part in ("retain", "calibration", "audit", "test") if part in counts
     }
     if not references and kind != "drawn":
-        return Power(1.0, losses, False, "It takes reference models: level standard trains some.")
+        return Power(
+            1.0,
+            losses,
+            False,
+            "It takes reference models: level standard trains some (with --train if it is not known how).",
+        )
     if smallest <= wanted:
         return Power(smallest, losses, True, "")
     alone = "Reference models would help: level standard trains some. Without them: "

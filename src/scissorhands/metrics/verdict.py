@@ -27,7 +27,10 @@ CALLS = (UNDER, OVER, DAMAGED, SAME, UNKNOWN)
 LEVEL = 0.01  # all tests, ten at most, together err on 1 in 100 models that have forgotten
 _FEATURES = 0.10  # the share by which a probe of the features of two such models may differ
 _VAGUE = 0.25  # a loss of accuracy that is known no better than this tells nothing
-_TRAIN = "Level standard trains some."
+_TRAIN = " Level standard trains some."
+_MORE = " More reference models tell more (such as references=8), or a retrained one (--against)."
+_UNSEEN = " More unseen records would help: hold more out of training."
+_KNOWING = " Only a model that knows more than a guess can be judged: train it longer."
 _TAIL = 0.05  # the share of records that stand out most
 
 # Why an AUC may deviate though nothing is remembered or avoided, by kind.
@@ -71,7 +74,7 @@ def verdict(model: Observations, references: Sequence[Observations], kind: str) 
     right about a record.
     """
     if not all(_finite(one) for one in (model, *references)):
-        return Verdict(UNKNOWN, "some outputs are NaN.")
+        return Verdict(UNKNOWN, "some outputs are NaN. Make the run again, with a lower learning rate.")
     kept, strata = [*losses(model, references)], _strata(model, references, kind)
     tests = [_Test(DAMAGED, loss.p, str(loss)) for loss in kept]
     tests += [*_memory(strata, kind), *_knowledge(model, references, kind)] if strata else []
@@ -166,7 +169,7 @@ def _doubt(
 ) -> tuple[str, str]:
     """Say why a model that no test accuses is not cleared, and what would help; empty if nothing speaks against it."""
     if kind in _DOUBTS and abs(area.area - 0.5) > area.width:
-        return _DOUBTS[kind], ""
+        return _DOUBTS[kind], _MORE
     forget, others = len(model["forget"]), len(model["others"])
     told = power({"forget": forget, "others": others}, kind, len(references))
     # A test that finds the original, and of this model excludes as much, has shown that it can.
@@ -175,11 +178,11 @@ def _doubt(
         return f"{forget} forgotten and {others} unseen records are too few", f" {told.helps}"
     unseen = [loss for loss in kept if loss.what == "unseen"]
     if not kept:
-        return "only the original or a reference model could tell whether it is damaged", f" {_TRAIN}"
+        return "only the original or a reference model could tell whether it is damaged", _TRAIN
     if all(DEVIATIONS * loss.error > _VAGUE for loss in unseen):
-        return "too few unseen records, or too different references, to tell whether it is damaged", ""
+        return "too few unseen records, or too different references, to tell whether it is damaged", _UNSEEN
     if "retain" in model and guesses(model):
-        return "it hardly knows more than a guess, and so do the references", ""
+        return "it hardly knows more than a guess, and so do the references", _KNOWING
     return "", ""
 
 

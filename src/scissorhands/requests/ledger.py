@@ -1,7 +1,7 @@
 """A ledger of deletion requests: a folder that says who asked for what and when, without naming anybody.
 
 ledger.jsonl has a line for each event, chained by hashes; it is only ever added to. It holds salted hashes of keys; the
-salt is in a file of its own. The keys of a request stay in `keys` until it is served or closed.
+salt is in a file of its own. `keys` has the keys of each request, which the next training must leave out, too.
 """
 
 import hmac
@@ -21,7 +21,7 @@ from ..data.records import one_line
 from ..errors import ReadError, RunError, SettingError, listed
 from ..files import private_folder, read_text, write_text
 from ..runs.place import now
-from ..verify.chain import ADDED, CLOSED, ID, LEDGER, Entry, line, linked, read_chain
+from ..verify.chain import ADDED, CLOSED, ID, LEDGER, SERVED, Entry, line, linked, read_chain
 
 OPEN, LATE = "open", "late"
 _SALT, _KEYS, _LOCK = "salt", "keys", ".lock"
@@ -30,12 +30,16 @@ _OWN = re.compile(r"salt|keys|\.lock|\.salt\..*|\.ledger\.jsonl\..*")  # what is
 
 @dataclass(frozen=True)
 class Request:
-    """A request, as the ledger has it; `entry` is the line that added it."""
+    """A request, as the ledger has it; `entry` is the line that added it.
+
+    One that was `withdrawn` asks for nothing any more.
+    """
 
     name: str
     state: str
     entry: Entry
     run: str = ""
+    withdrawn: bool = False
 
     @property
     def late(self) -> bool:
@@ -99,8 +103,11 @@ class Ledger:
             self._append(entries, added)
         return name
 
-    def close(self, names: Sequence[str], note: str) -> None:
-        """Close requests: those that were served, or, with a reason, those that never will be."""
+    def close(self, names: Sequence[str], note: str, withdrawn: bool) -> None:
+        """Close requests: those that were served, or, with a reason, those that never will be.
+
+        The next training leaves their records out all the same, unless they were `withdrawn`.
+        """
         self.require()
         with self._locked():
             entries = self.entries()
@@ -112,8 +119,10 @@ class Ledger:
                     raise RunError(f"request '{name}' is closed already.")
                 if known[name].state == OPEN and not note:
                     raise RunError(f"request '{name}' was not served. Say with --note why it is closed all the same.")
+                if known[name].state == SERVED and withdrawn:
+                    raise RunError(f"request '{name}' was served, so it cannot be withdrawn any more.")
             closed = {"event": CLOSED, CLOSED: now(), "requests": list(dict.fromkeys(names)), "note": note}
-            self._append(entries, closed)
+            self._append(entries, {**closed, "withdrawn": withdrawn})
 
     def record(self, entry: Mapping[str, Any]) -> None:
         """Add a line."""
@@ -121,7 +130,7 @@ class Ledger:
             self._append(self.entries(), entry)
 
     def keys(self, request: Request) -> list[str]:
-        """Return the keys of an open request; refuse those that are not the ones that were asked for."""
+        """Return the keys of a request; refuse those that are not the ones that were asked for."""
         path = self._keys_of(request.name)
         found = read_text(path).split("\n")[:-1]
         if [self.hash_of(key) for key in found] != request.entry["keys"]:
@@ -129,6 +138,10 @@ class Ledger:
                 f"{path} was changed: it does not hold the keys that were asked for. Restore it from a copy."
             )
         return found
+
+    def has_keys(self, request: Request) -> bool:
+        """Return whether the keys of a request are there; of one that is not open somebody may have removed them."""
+        return self._keys_of(request.name).exists()
 
     def hash_of(self, key: str) -> str:
         """Return the hash of a key, which nobody can compute without the salt."""
@@ -166,10 +179,10 @@ class Ledger:
             yield
 
     def _append(self, entries: Sequence[Entry], entry: Mapping[str, Any]) -> None:
-        """Add a line, and remove the keys of all that is not open any more, and of what was never added."""
+        """Add a line, and remove the keys of what was withdrawn, and of what was never added."""
         lines = [*entries, linked(entry, entries[-1]["hash"] if entries else "")]
         write_text(self.folder / LEDGER, "".join(map(line, lines)), private=True)
-        kept = {self._keys_of(name) for name, one in _folded(lines).items() if one.state == OPEN}
+        kept = {self._keys_of(name) for name, one in _folded(lines).items() if not one.withdrawn}
         for path in (self.folder / _KEYS).iterdir():
             if path not in kept:
                 path.unlink()
@@ -182,8 +195,8 @@ def _folded(entries: Sequence[Entry]) -> dict[str, Request]:
         if entry["event"] == ADDED:
             found[entry["request"]] = Request(entry["request"], OPEN, entry)
         for name in entry.get("requests", ()):
-            run = str(entry.get("run", found[name].run))
-            found[name] = Request(name, str(entry["event"]), found[name].entry, run)
+            run, withdrawn = str(entry.get("run", found[name].run)), entry.get("withdrawn") is True
+            found[name] = Request(name, str(entry["event"]), found[name].entry, run, withdrawn)
     return found
 
 

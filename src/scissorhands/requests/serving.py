@@ -22,9 +22,9 @@ from ..runs.place import Place, now
 from ..runs.resume import resume
 from ..runs.scrub import scrub
 from ..runs.seals import model_files
-from ..verify.chain import Entry
+from ..verify.chain import SERVED, Entry
 from .ledger import OPEN, Ledger, Request
-from .retraining import drift, forgotten
+from .retraining import drift, require_excluded
 
 # Beside the ledger: what is being served, with all its keys, until the ledger says that it was.
 _SERVING, _ABOUT, _ALL_KEYS = "serving", "about.json", "keys.txt"
@@ -40,6 +40,7 @@ class Batch:
     origin: str  # the model as it was trained; empty if it is not at hand
     base: str  # a hash of that
     begun: bool
+    new: bool  # whether it is another model than the one that was served before
 
     @property
     def forget(self) -> str:
@@ -106,14 +107,14 @@ def serve(
         raise StoppedError("interrupted; the same command goes on.", error.exit_code) from None
     if run.damage:
         return run, []
-    served = [entry for entry in ledger.entries() if entry["event"] == "served" and entry["base"] == batch.base]
+    served = [entry for entry in ledger.entries() if entry["event"] == SERVED and entry["base"] == batch.base]
     moved = drift(run, batch.origin, how.factory, served)
     return run, on_rank_0(lambda: _enter(ledger, batch, run, moved, policy, key))
 
 
-def close(ledger: Ledger, names: Sequence[str], note: str) -> None:
+def close(ledger: Ledger, names: Sequence[str], note: str, withdrawn: bool) -> None:
     """Close requests, and remove the keys that were gathered to serve them unless a run goes on with these."""
-    ledger.close(names, note)
+    ledger.close(names, note, withdrawn)
     room = ledger.folder / _SERVING
     try:
         held = lock(ledger.folder, "")
@@ -136,25 +137,26 @@ def _good(folder: Path) -> bool:
 def _batch(ledger: Ledger, model: str, overwrite: bool) -> Batch | None:
     """Choose what is served, and write that down, for its owner alone."""
     entries, room = ledger.entries(), ledger.folder.absolute() / _SERVING
-    served = [entry for entry in entries if entry["event"] == "served"]
+    served = [entry for entry in entries if entry["event"] == SERVED]
     folder = ledger.folder.absolute() / "runs" / f"{len(served) + 1:03}"
     waiting = {name: one for name, one in ledger.requests().items() if one.state == OPEN}
     source, origin, base = _source(ledger, model, served[-1] if served else {})
+    new = bool(served) and base != served[-1]["base"]
     about = read_json(room / _ABOUT, dict) if (room / _ABOUT).exists() else {}
     runs.finish(folder)
     if _good(folder) and about.get("run") == folder.name and not overwrite:
         chosen = tuple(waiting[name] for name in about["requests"] if name in waiting)
         if chosen:
-            return Batch(chosen, folder, source, origin, base, begun=True)
+            return Batch(chosen, folder, source, origin, base, begun=True, new=new)
     shutil.rmtree(room, ignore_errors=True)
     if not waiting:
         return None
-    keys = [key for one in waiting.values() for key in ledger.keys(one)]
+    keys = [f"request {name}\t{key}" for name, one in waiting.items() for key in ledger.keys(one)]
     private_folder(room)
     private_folder(folder.parent)
     write_text(room / _ALL_KEYS, "".join(f"{key}\n" for key in keys), private=True)
     write_text(room / _ABOUT, json.dumps({"run": folder.name, "requests": [*waiting], "base": base}), private=True)
-    return Batch(tuple(waiting.values()), folder, source, origin, base, begun=False)
+    return Batch(tuple(waiting.values()), folder, source, origin, base, begun=False, new=new)
 
 
 def _source(ledger: Ledger, model: str, last: Entry) -> tuple[str, str, str]:
@@ -173,21 +175,8 @@ def _source(ledger: Ledger, model: str, last: Entry) -> tuple[str, str, str]:
             raise RunError(f"{there} served requests before and is missing: restore it, or train the model again.")
         return str(there), "" if own else model, str(last["base"])
     if last:
-        _require_excluded(ledger, Path(model))
+        require_excluded(ledger, Path(model))
     return model, model, base
-
-
-def _require_excluded(ledger: Ledger, model: Path) -> None:
-    """Refuse a new model that was trained on what was forgotten, where its run has an inventory of its data."""
-    known = runs.read(model).inventory() if runs.is_run(model) else {}
-    there = (
-        {key for key, one in zip(known["train"].keys, known["train"].hashes, strict=False) if one} if known else set()
-    )
-    if again := there & {*forgotten(ledger)}:
-        raise RunError(
-            f"{model} was trained with {len(again)} records that were forgotten before. Train it without those that "
-            "'scissorhands request exclude' lists."
-        )
 
 
 def _enter(
@@ -202,8 +191,8 @@ def _enter(
     broken = pack(run.folder, batch.pack, policy=policy, key=key, requests=asked, ledger=until, drift=moved)
     ledger.record(
         {
-            "event": "served",
-            "served": now(),
+            "event": SERVED,
+            SERVED: now(),
             "requests": [one.name for one in batch.requests],
             "run": f"runs/{run.folder.name}",
             "pack": hash_of(batch.pack),

@@ -44,7 +44,9 @@ def resume(verb: str, folder: Path, factory: str | None = None, method: str | No
 def _training(asked: Mapping[str, Any], place: Place, log: Log) -> Callable[[], Run]:
     source, training = Source.make(asked["data"]), Training.make(asked["training"])
     model, arguments, holdout, split_seed = (asked[name] for name in ("model", "arguments", "holdout", "split_seed"))
-    return lambda: train(model, arguments, source, training, holdout, place, split_seed, log)
+    return lambda: train(
+        model, arguments, source, training, holdout, place, split_seed, log, exclude=asked.get("exclude", ())
+    )
 
 
 def _scrubbing(asked: Mapping[str, Any], place: Place, factory: str | None, log: Log) -> Callable[[], Run]:

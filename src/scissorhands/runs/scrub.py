@@ -42,6 +42,7 @@ def scrub(
         begun = runs.begin(
             work, run_inputs("scrub", {**_inputs(source, posed, method, chosen.to_dict()), **costs}, place)
         )
+        log({"counts": dict(posed.counts), "kind": posed.record["split"].get("kind", "")})
         before, observed_before = task.before(posed)
         cost = run_with_checkpoints(
             lambda case, keep: chosen.scrub(posed.model, case, keep), posed.model, posed.problem, work, place, log

@@ -1,14 +1,16 @@
 """Train a classifier."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
 import torch
-from torch import nn
+from torch import Tensor, nn
 
 from .. import runs
+from ..data.forget import NOTHING
 from ..data.inventory import inventories
+from ..data.keys import find
 from ..data.problem import Log, Problem, ignore
 from ..data.records import Part
 from ..data.sources import Data, Source
@@ -38,25 +40,25 @@ def train(
     split_seed: int = 0,
     log: Log = ignore,
     read: Read = each_time,
+    exclude: Sequence[str] = (),
 ) -> Run:
-    """Train a model, on all but the records that are held out as unseen."""
+    """Train a model, on all but the records that are held out as unseen, and those whose keys are to `exclude`.
+
+    What is left out is listed as what was forgotten before is, so that no later use of the model takes it either.
+    """
     device = place.torch_device()
     with runs.writing(place.folder, place.overwrite, place.resume) as work:
         data = read_as(models.kind_of(model), source, read)
-        inputs = {
-            "model": model,
-            "arguments": dict(arguments),
-            "data": source.to_dict(),
-            "training": training.to_dict(),
-            "holdout": holdout,
-            "split_seed": split_seed,
-            "fingerprint": data.train.fingerprint,
-        }
+        asked = {"training": training.to_dict(), "data": source.to_dict()}
+        fingerprint = {"fingerprint": data.train.fingerprint}
+        held = {"holdout": holdout, "split_seed": split_seed, "exclude": [*exclude]}
+        inputs = {"model": model, "arguments": dict(arguments), **asked, **held, **fingerprint}
         begun = runs.begin(work, run_inputs("train", inputs, place))
+        left_out = find(exclude, data.train, torch.arange(len(data.train)), before=NOTHING, skip=True)
+        parts = _parts(data, holdout, split_seed, left_out)
         with seeded(place.seed, "model"):
-            built, blueprint = models.create(model, data.train, arguments)
+            built, blueprint = models.create(model, data.train, arguments, left_out.tolist())
         require_fit(built, data.train)
-        parts = _parts(data, holdout, split_seed)
         nothing = replace(parts["retain"], ids=parts["retain"].ids[:0])
         problem = Problem(nothing, parts["retain"], seed=place.seed, augment=data.augment)
         built = shard(built, device)
@@ -65,29 +67,29 @@ def train(
         )
         scores = _scored(built, parts)
         models.save(built, blueprint, work / "model")
-        held = {"holdout": holdout, "held_seed": split_seed}
         record = {
             **about("train", place, begun),
             "model": model_record(model, model, blueprint),
-            "training": training.to_dict(),
-            "data": source.to_dict(),
-            "split": {**held, "fingerprint": data.train.fingerprint, "manifest": ""},
+            **asked,
+            "split": {"holdout": holdout, "held_seed": split_seed, **fingerprint, "manifest": ""},
             "method": {"name": "original", **training.to_dict()},
         }
-        runs.write_record(work, record, {}, inventory=inventories(data.train, data.test))
+        keys, known = data.train.keys if data.train.key else (), inventories(data.train, data.test)
+        runs.write_record(work, record, {"before": left_out.tolist()}, keys, inventory=known)
         runs.write_result(work, Result(scores, cost.seconds, cost.memory_mib))
     return runs.read(place.folder)
 
 
-def _parts(data: Data, holdout: float, seed: int) -> dict[str, Part]:
+def _parts(data: Data, holdout: float, seed: int, left_out: Tensor) -> dict[str, Part]:
     """Divide the data into what is trained on, what is held out, and test records."""
     unseen, everything = held_out(data.train, holdout, seed), torch.arange(len(data.train))
-    trained = Part(data.train, everything[~torch.isin(everything, unseen)])
-    if len(trained) == 0:
-        raise DataError("'holdout' leaves nothing to train on.")
-    test = Part(data.test, torch.arange(len(data.test)))
     calibration, audit = halves(Part(data.train, unseen))
-    return {"retain": trained, "calibration": calibration, "audit": audit, "test": test}
+    trained = Part(data.train, everything[~torch.isin(everything, unseen)])
+    found = {"retain": trained, "calibration": calibration, "audit": audit}
+    parts = {name: replace(x, ids=x.ids[~torch.isin(x.ids, left_out)]) for name, x in found.items()}
+    if len(parts["retain"]) == 0:
+        raise DataError("nothing is left to train on: 'holdout' and 'exclude' take all records.")
+    return {**parts, "test": Part(data.test, torch.arange(len(data.test)))}
 
 
 def _scored(model: nn.Module, parts: Mapping[str, Part]) -> Scores:

@@ -6,6 +6,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any
 
 Facts = dict[str, Any]
+DRIFT = ("forgotten", "weights", "accuracy")  # by what it is told how far a model has moved
 
 
 def facts(
@@ -31,7 +32,8 @@ def facts(
         "unseen_loss": lost("audit", "test"),
         "late": late,
         "signed": signed,
-        **{f"drift_{name}": moved.get(name) for name in ("forgotten", "weights", "accuracy")},
+        "requests": len(requests),
+        **{f"drift_{name}": moved.get(name) for name in DRIFT},
     }
 
 
@@ -42,6 +44,10 @@ def _at_most(name: str, title: str) -> "Rule":
         return f"{title} is {known[name]:.3f}" if known[name] > most else ""
 
     return float, broken
+
+
+def _late(requests: Sequence[str]) -> str:
+    return f"served after it was due: {', '.join(requests)}" if requests else ""
 
 
 def _asked(broken: Callable[[Facts], str]) -> "Rule":
@@ -59,7 +65,7 @@ RULES: dict[str, Rule] = {
     "largest_drift_weights": _at_most("drift_weights", "the change of weights since the model was trained whole"),
     "largest_drift_accuracy": _at_most("drift_accuracy", "the accuracy lost since the model was trained whole"),
     "undamaged": _asked(lambda known: known["damage"] and f"the model is damaged: {known['damage']}"),
-    "in_time": _asked(lambda known: known["late"] and f"served after it was due: {', '.join(known['late'])}"),
+    "in_time": _asked(lambda known: _late(known["late"]) if known["requests"] else "no request is on record"),
     "signed": _asked(lambda known: "" if known["signed"] else "the pack is not signed"),
 }
 

@@ -75,8 +75,10 @@ class Blueprint:
             raise ModelError(f"'{self.name}' with {dict(self.arguments)} has weights of {size}.")
 
 
-def create(name: str, records: Records, arguments: Mapping[str, Any]) -> tuple[nn.Module, Blueprint]:
-    """Create a model to train on the records: fresh, or pretrained if the name is a Hugging Face classifier's."""
+def create(
+    name: str, records: Records, arguments: Mapping[str, Any], but: Sequence[int] = ()
+) -> tuple[nn.Module, Blueprint]:
+    """Create a model to train on the records `but` some: fresh, or pretrained where a Hugging Face model is named."""
     classes = len(records.classes)
     if ":" in name:
         blueprint = Blueprint(name, arguments, records.classes)
@@ -88,7 +90,8 @@ def create(name: str, records: Records, arguments: Mapping[str, Any]) -> tuple[n
         classifier = _wrapper(folder).load(str(folder), classes)
         _name_classes(classifier, records.classes)
         return classifier, Blueprint(source, classes=records.classes)
-    inputs, _ = records.fetch(torch.arange(min(len(records), 5000)))
+    left_out = {*but}
+    inputs, _ = records.fetch(torch.tensor([i for i in range(len(records)) if i not in left_out][:5000]))
     known = {"classes": classes, **_extent(name, inputs)}
     for what, number in known.items():
         if arguments.get(what, number) != number:
