@@ -281,6 +281,29 @@ def test_a_closed_request_leaves_no_key_behind_after_it_could_not_be_served(fold
     assert not [path for path in ledger.rglob("*.txt") if "99999" in path.read_text()]
 
 
+def test_what_was_begun_is_gone_on_with_by_the_same_command_and_model_alone(nursery: Nursery, folder: Path) -> None:
+    known = trained_on(folder)
+    request(folder, known[:2])
+    command = f"request serve trained --ledger ledger {METHOD} --checkpoint 0"
+    assert nursery.run(command, folder, Fault("examine", 1, "SIGINT")).code == 130
+    for other, says in (
+        ("--method scissorhands", "'method' was 'finetune', and is 'scissorhands' now"),
+        (METHOD.replace("lr=0.001", "lr=0.002"), "'lr' was 0.001, and is 0.002 now"),
+        (f"{METHOD} --seed 3", "'seed' was 0, and is 3 now"),
+    ):
+        refused = serve(folder, other)
+        assert refused.code == 2
+        assert says in refused.err
+    done(f"{TRAIN} --seed 1 -o {folder}/other")
+    assert cli(f"request serve {folder}/other --ledger {folder}/ledger {METHOD}").code == 0
+    served = runs.read(folder / "ledger/runs/001")
+    assert (served.folder / served.record["model"]["source"]).samefile(folder / "other")
+    request(folder, known[2:4])
+    assert nursery.run(command.replace("trained", "other"), folder, Fault("rename", 1, "kill after")).code < 0
+    other = f"request serve {folder}/other --ledger {folder}/ledger {METHOD.replace('lr=0.001', 'lr=0.002')}"
+    assert "'lr' was 0.001" in cli(other).err
+
+
 def test_closing_one_request_keeps_what_a_run_goes_on_with(nursery: Nursery, folder: Path) -> None:
     known = trained_on(folder)
     request(folder, known[:2])

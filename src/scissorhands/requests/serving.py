@@ -70,12 +70,27 @@ class Scrubbing:
     def carry_out(self, batch: Batch, log: Log) -> Run:
         """Scrub, or go on with a scrub that was begun, and evaluate unless the model is damaged."""
         if batch.begun:
+            self._require_same(batch.folder)
             done = runs.is_run(batch.folder)
             run = runs.read(batch.folder) if done else resume("scrub", batch.folder, self.factory, self.method, log)
         else:
             asked, place = self.ask(batch.forget), self.place(batch.folder)
             run = scrub(batch.source, asked, self.method, self.settings, place, self.factory, log=log)
         return run if run.damage else self.evaluate(run)
+
+    def _require_same(self, folder: Path) -> None:
+        """Refuse to go on with a run by another method, with other settings or from another seed."""
+        about = runs.read(folder).record if runs.is_run(folder) else runs.begun(runs.unfinished(folder))
+        known = (
+            about["method"] if isinstance(about["method"], Mapping) else {"name": about["method"], **about["settings"]}
+        )
+        begun = {**known, "method": known["name"], "seed": about["seed"]}
+        for name, value in {"method": self.method, **self.settings, "seed": self.place(folder).seed}.items():
+            if begun.get(name) != value:
+                said = f"'{name}' was {begun.get(name)!r}, and is {value!r} now"
+                raise RunError(
+                    f"{folder} was begun otherwise: {said}. Give the same command, or --overwrite to start over."
+                )
 
 
 @contextmanager
@@ -144,7 +159,7 @@ def _batch(ledger: Ledger, model: str, overwrite: bool) -> Batch | None:
     new = bool(served) and base != served[-1]["base"]
     about = read_json(room / _ABOUT, dict) if (room / _ABOUT).exists() else {}
     runs.finish(folder)
-    if _good(folder) and about.get("run") == folder.name and not overwrite:
+    if _good(folder) and about.get("run") == folder.name and about.get("base") == base and not overwrite:
         chosen = tuple(waiting[name] for name in about["requests"] if name in waiting)
         if chosen:
             return Batch(chosen, folder, source, origin, base, begun=True, new=new)
