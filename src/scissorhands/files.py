@@ -124,11 +124,21 @@ def read_metadata(path: Path) -> dict[str, str]:
         raise ReadError(f"{path} cannot be read: {_reason(error)}.") from None
 
 
+def fsync(path: Path) -> None:
+    """Flush a file, or the names in a folder, to disk (fsync)."""
+    descriptor = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
 @contextmanager
-def replacing(path: Path, *, private: bool = False) -> Iterator[Path]:
+def replacing(path: Path, *, private: bool = False, flushed: bool = False) -> Iterator[Path]:
     """Write to a temporary file, then rename it to `path`.
 
-    A link, a device or a folder is not replaced. A private file is readable by its owner only.
+    A link, a device or a folder is not replaced. A private file is readable by its owner only. One that is `flushed`
+    outlives a loss of power.
     """
     if path.is_symlink() or (path.exists() and not path.is_file()):
         raise WriteError(f"cannot write {path}: it is not a regular file, so it is not replaced.")
@@ -137,7 +147,11 @@ def replacing(path: Path, *, private: bool = False) -> Iterator[Path]:
         os.close(os.open(part, os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_WRONLY, 0o600 if private else 0o666))
         try:
             yield part
+            if flushed:
+                fsync(part)
             part.replace(path)
+            if flushed:
+                fsync(path.parent)
         finally:
             with suppress(OSError):
                 part.unlink(missing_ok=True)
@@ -148,14 +162,14 @@ def replacing(path: Path, *, private: bool = False) -> Iterator[Path]:
         raise WriteError(f"cannot write {path}: {_reason(error)}.") from None
 
 
-def write_text(path: Path, content: str, *, private: bool = False) -> None:
+def write_text(path: Path, content: str, *, private: bool = False, flushed: bool = False) -> None:
     """Write a text file, by rename."""
     try:
         encoded = content.encode()
     except UnicodeEncodeError as error:
         wrong = content[max(0, error.start - 40) : error.end]
         raise WriteError(f"cannot write {path}: {wrong!a} is not UTF-8 text.") from None
-    with replacing(path, private=private) as part:
+    with replacing(path, private=private, flushed=flushed) as part:
         part.write_bytes(encoded)
 
 

@@ -1,6 +1,7 @@
 """The ledger of requests: what it says, whom it does not name, and that nothing of it gets lost."""
 
 import json
+import os
 import re
 import signal
 from datetime import date, timedelta
@@ -160,6 +161,20 @@ def test_adding_that_is_killed_leaves_all_or_nothing(nursery: Nursery, tmp_path:
         assert list(ledger.requests()) == [*before, f"then-{call}"]
         assert {path.stem for path in (ledger.folder / "keys").iterdir()} == {*ledger.requests()}
         assert all(ledger.keys(one) == ["a"] for one in ledger.requests().values())
+
+
+def test_what_is_added_is_flushed_to_disk_before_it_is_said_to_be_added(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    flushed, fsync = list[str](), os.fsync
+
+    def note(descriptor: int) -> None:
+        flushed.append(re.sub(r"\.[0-9a-f]{16}$", "", Path(os.readlink(f"/proc/self/fd/{descriptor}")).name))
+        fsync(descriptor)
+
+    monkeypatch.setattr(os, "fsync", note)
+    asked(tmp_path, "a")
+    assert flushed == [".salt", "ledger", ".1.txt", "keys", ".ledger.jsonl", "ledger"]
 
 
 def test_a_file_is_no_ledger(tmp_path: Path) -> None:

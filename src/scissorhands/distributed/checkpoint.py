@@ -21,7 +21,7 @@ import torch
 from torch import Tensor, nn
 
 from ..errors import RunError, StoppedError
-from ..files import read_metadata, read_tensors
+from ..files import fsync, read_metadata, read_tensors
 from .checkpoint_files import (
     ABOUT,
     NAME,
@@ -30,7 +30,6 @@ from .checkpoint_files import (
     checksum,
     checksum_of,
     found_checkpoints,
-    fsync,
     save_shard,
 )
 from .processes import all_reduce_sum_, on_rank_0, raise_on_all_ranks, rank, world_size

@@ -5,7 +5,6 @@ place for what each process has for itself, such as random states, and no checks
 """
 
 import json
-import os
 import zlib
 from collections.abc import Mapping
 from pathlib import Path
@@ -17,7 +16,7 @@ from safetensors.torch import save_file
 from torch import Tensor
 
 from ..errors import ReadError, RunError
-from ..files import read_json
+from ..files import fsync, read_json
 
 CHECKPOINTS, ABOUT, PART = "checkpoints", "about.json", ".part"
 NAME = "[0-9]" * 3 + "-" + "[0-9]" * 9 + "-" + "[0-9]" * 6  # of a checkpoint: loop, step, epoch
@@ -69,9 +68,3 @@ def checksum_of(tensors: Mapping[str, Tensor]) -> str:
         total = checksum(f"{name} {value.dtype} {tuple(value.shape)}".encode(), int(total, 16))
         total = checksum(value.reshape(-1).view(torch.uint8).numpy().data, int(total, 16))
     return total
-
-
-def fsync(path: Path) -> None:
-    """Flush to disk (fsync)."""
-    with path.open("rb") as file:
-        os.fsync(file.fileno())

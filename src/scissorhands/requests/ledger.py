@@ -98,7 +98,7 @@ class Ledger:
             name = name or next(str(n) for n in range(len(known) + 1, 2 * len(known) + 2) if str(n) not in known)
             days = {"received": came.isoformat(), "due": until.isoformat()}
             hashes = [self.hash_of(key) for key in found]
-            write_text(self._keys_of(name), "".join(f"{key}\n" for key in found), private=True)
+            write_text(self._keys_of(name), "".join(f"{key}\n" for key in found), private=True, flushed=True)
             added = {"event": ADDED, ADDED: now(), "request": name, **days, "keys": hashes, "note": note}
             self._append(entries, added)
         return name
@@ -170,7 +170,7 @@ class Ledger:
             if not (self.folder / _SALT).exists():
                 if LEDGER in inside:
                     raise RunError(f"{self.folder / _SALT} is missing: restore it, or keys cannot be compared.")
-                write_text(self.folder / _SALT, secrets.token_hex(32) + "\n", private=True)
+                write_text(self.folder / _SALT, secrets.token_hex(32) + "\n", private=True, flushed=True)
 
     @contextmanager
     def _locked(self) -> Iterator[None]:
@@ -181,7 +181,7 @@ class Ledger:
     def _append(self, entries: Sequence[Entry], entry: Mapping[str, Any]) -> None:
         """Add a line, and remove the keys of what was withdrawn, and of what was never added."""
         lines = [*entries, linked(entry, entries[-1]["hash"] if entries else "")]
-        write_text(self.folder / LEDGER, "".join(map(line, lines)), private=True)
+        write_text(self.folder / LEDGER, "".join(map(line, lines)), private=True, flushed=True)
         kept = {self._keys_of(name) for name, one in _folded(lines).items() if not one.withdrawn}
         for path in (self.folder / _KEYS).iterdir():
             if path not in kept:
