@@ -354,7 +354,7 @@ def test_a_change_is_found_and_named(whole: Path, tmp_path: Path, what: str) -> 
 
 
 def test_a_damaged_file_is_told_once(whole: Path, tmp_path: Path) -> None:
-    for name in ("report.html", MANIFEST, SIGNATURE, RECORD):
+    for name in ("report.html", "README.md", "policy.toml", MANIFEST, SIGNATURE, STATEMENT, SCORES, RECORD):
         folder = tmp_path / name.replace("/", "-")
         shutil.copytree(whole, folder, ignore=shutil.ignore_patterns("trained", "runs", "packs"))
         with zipfile.ZipFile(folder / "pack.zip") as file:

@@ -61,7 +61,8 @@ def verify(
     trusted, rules = _trusted(key), policy.read_text() if policy else ""
     require_policy(rules, str(policy))
     members, unreadable = _members(content, found)
-    if not members or not _listed(members, unreadable, found):
+    whole = _listed(members, unreadable, found) if members else set()
+    if not {STATEMENT, RECORD, SCORES} <= members.keys() or MANIFEST not in members:
         return found
     try:
         statement, scores = (json.loads(members[name]) for name in (STATEMENT, SCORES))
@@ -71,11 +72,17 @@ def verify(
         _check_seal(members, scores, found)
         _check_numbers(statement, scores, found)
         _check_dates(statement, record, found)
-        check_card(members.get(CARD, b"").decode(), statement, record, scores, found)
+        if CARD in whole:
+            check_card(members[CARD].decode(), statement, record, scores, found)
         _check_model(scores, model, found)
         check_ledger(statement, scores, hashlib.sha256(content).hexdigest(), ledger, found)
         known = facts(record, scores, statement["requests"], SIGNATURE in members, statement["drift"])
-        _check_policy(members, statement, known, (rules, str(policy)) if policy else None, found)
+        own = _own_policy(members, statement, known, found) if POLICY not in unreadable else None
+        if judgment := judged(rules, str(policy), known) if policy else own:
+            found.held += judgment["kept"]
+            found.broken = judgment["broken"]
+        else:
+            found.unchecked.append("thresholds: give those of your company with --policy")
     except _WRONG as error:
         found.failed.append(f"the pack cannot be read to its end: {type(error).__name__}: {str(error)[:200]}")
     return found
@@ -111,27 +118,27 @@ def _members(content: bytes, found: Findings) -> tuple[dict[str, bytes], set[str
     return members, unreadable
 
 
-def _listed(members: Mapping[str, bytes], unreadable: set[str], found: Findings) -> bool:
-    """Compare every file with the manifest; return whether those that are needed are there."""
+def _listed(members: Mapping[str, bytes], unreadable: set[str], found: Findings) -> set[str]:
+    """Compare every file with the manifest; return those that are as it lists them."""
     if MANIFEST in unreadable:
-        return False
+        return set()
     try:
         listed = dict(json.loads(members[MANIFEST])["members"])
     except _WRONG as error:
         found.failed.append(f"{MANIFEST} is missing or cannot be read: {error}")
-        return False
+        return set()
     there = {name: stated(content) for name, content in members.items() if name not in (MANIFEST, SIGNATURE)}
     faults = [f"{name} is missing" for name in sorted(listed.keys() - there.keys() - unreadable)]
     faults += [f"{name} is not listed in {MANIFEST}" for name in sorted(there.keys() - listed.keys())]
-    both = sorted(there.keys() & listed.keys())
-    faults += [f"{name} is not the file that {MANIFEST} lists" for name in both if there[name] != listed[name]]
+    changed = {name for name in there.keys() & listed.keys() if there[name] != listed[name]}
+    faults += [f"{name} is not the file that {MANIFEST} lists" for name in sorted(changed)]
     if members[MANIFEST] != as_json({"members": dict(sorted(listed.items()))}):
         faults.append(f"{MANIFEST} holds something besides its list of files, or was written again")
     if not unreadable:
         found.check_all(faults, f"all {len(there)} files are as {MANIFEST} lists them")
     else:
         found.failed += faults
-    return {STATEMENT, RECORD, SCORES} <= there.keys()
+    return {*there} - changed
 
 
 def _check_signature(members: Mapping[str, bytes], trusted: bytes, found: Findings) -> None:
@@ -228,22 +235,14 @@ def _check_dates(statement: Mapping[str, Any], record: Mapping[str, Any], found:
     found.check_all(faults, f"the dates follow each other: the run ended at {finished}, the pack was made at {packed}")
 
 
-def _check_policy(
-    members: Mapping[str, bytes],
-    statement: Mapping[str, Any],
-    known: Facts,
-    given: tuple[str, str] | None,
-    found: Findings,
-) -> None:
-    """Hold the pack to a policy that is given by its text and name, or else to its own; see that it says so itself."""
+def _own_policy(
+    members: Mapping[str, bytes], statement: Mapping[str, Any], known: Facts, found: Findings
+) -> dict[str, list[str]] | None:
+    """Return what the policy in the pack makes of it, None if there is none; and see that the pack says so itself."""
     own = judged(members[POLICY].decode(), POLICY, known) if POLICY in members else None
     if statement["policy"] != own:
         found.failed.append(f"{STATEMENT} says otherwise than {POLICY} which thresholds are kept")
-    if judgment := judged(*given, known) if given else own:
-        found.held += judgment["kept"]
-        found.broken = judgment["broken"]
-    else:
-        found.unchecked.append("thresholds: give those of your company with --policy")
+    return own
 
 
 def _check_model(scores: Mapping[str, Any], folder: Path | None, found: Findings) -> None:
