@@ -89,7 +89,8 @@ the same table: training held them out, or the test data is such a draw, as that
 its own data with `scissorhands.data.foreign.Foreign(dataset, drawn_from="a name")`, the same name for training and test
 data. Forgotten records that were chosen, as those of a deletion request, may differ in kind from the unseen ones, and
 test data may differ from training data. An AUC is then taken to vary by 0.03 because of that (one standard deviation),
-and the share of the tail may be twice as large.
+and the share of the tail may be twice as large. So records that were chosen are compared with all unseen ones of their
+classes, those that were held out for audits and those of the test data.
 
 How far seeds differ is not known from one model: it is taken to be as much as another draw of 400 records would change
 the accuracy, which is 2.5 points (one standard deviation) for a model that is right about half of the records, and less
