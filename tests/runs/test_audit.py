@@ -24,7 +24,7 @@ from scissorhands.data import sources
 from scissorhands.distributed import on_rank_0
 from scissorhands.errors import RunError
 from scissorhands.methods.damage import damage
-from scissorhands.metrics import METRICS
+from scissorhands.metrics import METRICS, Outputs
 from scissorhands.runs.audit import Audit
 from scissorhands.runs.score import compare
 from scissorhands.settings import to_toml
@@ -81,6 +81,16 @@ def again(folder: Path, level: str = "standard", **settings: Any) -> Audit:
     """The run in the folder, to be looked at again for little."""
     few = {"references": 2, "relearn": 10, **settings}
     return Audit(runs.read(folder), level, few, {}, None, torch.device("cpu"), pictures=True)
+
+
+def test_a_run_that_was_scored_on_other_records_is_not_added_to(world: Path) -> None:
+    observed = runs.read_outputs(world / "three")
+    few = Outputs(observed["others"].logits[:5], observed["others"].labels[:5])
+    runs.write_outputs(world / "three", {**observed, "others": few})
+    with pytest.raises(
+        RunError, match=r"was scored on 5 records of the part 'others', and there are \d+: it was made by"
+    ):
+        again(world / "three").carry_out()
 
 
 # A dry run

@@ -10,6 +10,7 @@ import torch
 from .. import files, runs, tasks
 from ..data.problem import Log, ignore
 from ..data.records import Augment
+from ..data.split import Split
 from ..distributed import on_rank_0
 from ..errors import ModelError, RunError, ScissorhandsError
 from ..evaluation.context import Context, Evaluation
@@ -64,6 +65,7 @@ class Audit:
         if drawn and not wanted(self.level, scores.values, observed) and not computable(self.level, settled, observed):
             return self.run
         context = self._context
+        self._require_same(observed, context.split)
         observed = observed or outputs(context.model, context.split.parts())
         scores, observed = examine(context, observed, self.level, scores, log)
         if not drawn:
@@ -74,6 +76,13 @@ class Audit:
         runs.write_outputs(self.run.folder, observed)
         runs.write_result(self.run.folder, replace(self.run.result, scores=scores, examined=self._settings()))
         return runs.read(self.run.folder)
+
+    def _require_same(self, observed: Observations, split: Split) -> None:
+        """Refuse outputs on other records than those of the split."""
+        for name, part in split.parts().items():
+            if name in observed and len(observed[name]) != len(part):
+                said = f"scored on {len(observed[name])} records of the part '{name}', and there are {len(part)}"
+                raise RunError(f"{self.run.folder} was {said}: it was made by another version. Make the run again.")
 
     def _settings(self) -> dict[str, Any]:
         """Return all settings that the evaluation depends on, as plain values."""
