@@ -382,6 +382,10 @@ def test_a_small_difference_means_something_only_where_the_records_do_not_differ
     assert found.reason.endswith(
         "More reference models tell more (such as references=8), or a retrained one (--against)."
     )
+    few = verdict(*case(0, forget=20, others=200, known=1.15), "chosen")
+    assert few.call == UNKNOWN
+    assert "were chosen, and may differ in kind" in few.reason
+    assert "With 200 unseen records it takes 30 forgotten ones" in few.reason
     found = verdict(model, references, "test")
     assert found.call == UNKNOWN
     assert "come from the test data, which may differ from the training data" in found.reason

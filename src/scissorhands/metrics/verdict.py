@@ -168,10 +168,10 @@ def _doubt(
     kept: Sequence[Loss],
 ) -> tuple[str, str]:
     """Say why a model that no test accuses is not cleared, and what would help; empty if nothing speaks against it."""
-    if kind in _DOUBTS and abs(area.area - 0.5) > area.width:
-        return _DOUBTS[kind], _MORE
     forget, others = len(model["forget"]), len(model["others"])
     told = power({"forget": forget, "others": others}, kind, len(references))
+    if kind in _DOUBTS and abs(area.area - 0.5) > area.width:
+        return _DOUBTS[kind], _MORE if told.decides else f" {told.helps}"
     # A test that finds the original, and of this model excludes as much, has shown that it can.
     shown = original and original.area - original.width > 0.5 and area.area + area.width < original.area
     if not told.decides and not shown:
