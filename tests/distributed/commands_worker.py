@@ -6,12 +6,15 @@ from pathlib import Path
 
 import torch.distributed as dist
 
+from helpers import kept
 from helpers.commands import Answer, cli
 from scissorhands.distributed import exit_process, process_group, rank, world_size
+from scissorhands.metrics import mia
 
 
 def main(file: Path) -> None:
     """Runs the commands in a file of JSON; what each process answered goes to a file beside it."""
+    mia.called_other = kept.called_other
     with process_group():
         found = []
         for command in json.loads(file.read_text()):

@@ -11,7 +11,7 @@ from scissorhands.distributed import exit_process, process_group, shard
 
 
 def main() -> nn.Module:
-    """Many small collective steps, the last of them right before the end."""
+    """Small collective steps, the last of them right before the end."""
     torch.set_num_threads(1)
     with process_group():
         model = shard(nn.Sequential(nn.Linear(8, 8), nn.Linear(8, 2)), torch.device("cpu"))
@@ -19,7 +19,7 @@ def main() -> nn.Module:
         for task in Path("/proc/self/task").iterdir():
             if "gloo" in (task / "comm").read_text():
                 os.sched_setscheduler(int(task.name), os.SCHED_IDLE, os.sched_param(0))
-        for _ in range(50):
+        for _ in range(5):
             dist.all_reduce(torch.zeros(1))
     return model
 

@@ -17,18 +17,12 @@ import pytest
 import torch
 from safetensors.torch import load_file
 from torch import nn
-from transformers import (
-    AutoModelForImageClassification,
-    ResNetConfig,
-    ResNetForImageClassification,
-    ViTConfig,
-    ViTForImageClassification,
-)
+from transformers import AutoModelForImageClassification
 
-from helpers import hazards, many, pieces
+from helpers import hazards, many, pieces, tinyhf
 from helpers.commands import done
-from helpers.many import CASES, TRIMS, Outcome, torchrun
-from helpers.nursery import Nursery
+from helpers.many import CASES, TRIMS, Outcome
+from helpers.nursery import Child, Nursery, cores_of_a_job
 from scissorhands import distributed, runs
 from scissorhands.methods import METHODS
 from scissorhands.methods.reinit import INITS
@@ -178,6 +172,7 @@ def test_a_model_that_two_processes_wrote_is_loaded_by_one(two: Path) -> None:
 
 TRAIN = "train --model small --model-set width=4 --data digits --set epochs=3 --set lr=0.05 --set batch_size=64"
 SCRUB = "--forget class:3 --set epochs=1 --set batch_size=128 --set lr=0.02 --set balance=0 --set trim=0.005"
+BRIEF = SCRUB.replace("batch_size=128", "batch_size=512") + " --set reading=paper"
 NOISE = "--forget class:3 --method write_a_method:Noise --set epochs=1"
 EXAMPLES = Path(__file__).parents[2] / "examples"
 LEVEL = "--level standard --set references=1 --set relearn=3"
@@ -198,25 +193,13 @@ batch_size = 128
 """
 
 
-def pretrained(folder: Path) -> None:
-    """Two very small Hugging Face classifiers."""
-    tiny = {"hidden_size": 8, "num_hidden_layers": 2, "num_attention_heads": 2, "intermediate_size": 8}
-    vit = ViTConfig(**tiny, image_size=16, patch_size=8, num_labels=10)
-    resnet = ResNetConfig(embedding_size=4, hidden_sizes=[4, 8], depths=[1, 1], layer_type="basic", num_labels=10)
-    torch.manual_seed(0)
-    for name, model in {"vit": ViTForImageClassification(vit), "resnet": ResNetForImageClassification(resnet)}.items():
-        model.save_pretrained(folder / name)
-        preprocessing = {"image_mean": [0.5] * 3, "image_std": [0.5] * 3, "size": {"height": 16, "width": 16}}
-        (folder / name / "preprocessor_config.json").write_text(json.dumps(preprocessing))
-
-
 @pytest.fixture(scope="module")
 def original(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     """A folder with the runs of one process, and reference models kept beside them."""
     folder = tmp_path_factory.mktemp("commands")
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("SCISSORHANDS_CACHE", str(folder / "cache"))
-        pretrained(folder)
+        tinyhf.pretrained(folder)
         (folder / "recipe.toml").write_text(RECIPE)
         done(TRAIN, "-o", folder / "one-trained")
         done(f"scrub {folder / 'one-trained'} {SCRUB}", "-o", folder / "one-scrubbed")
@@ -243,8 +226,8 @@ def answers(nursery: Nursery, original: Path) -> Answers:
         "bench": f"bench {there / 'recipe.toml'} -o {there / 'many-bench'}",
         "score": f"evaluate {there / 'one-trained'} --forget class:3 --against {there / 'one-scrubbed'} "
         f"-o {there / 'many-scored'}",
-        "vit": f"scrub {there / 'vit'} --data digits {SCRUB} --untrained -o {there / 'many-vit'}",
-        "resnet": f"scrub {there / 'resnet'} --data digits {SCRUB} --untrained -o {there / 'many-resnet'}",
+        "vit": f"scrub {there / 'vit'} --data digits {BRIEF} --untrained -o {there / 'many-vit'}",
+        "resnet": f"scrub {there / 'resnet'} --data digits {BRIEF} --untrained -o {there / 'many-resnet'}",
         "retrained vit": f"scrub {there / 'vit'} --data digits --forget class:3 --method retrain --set epochs=1 "
         f"--untrained -o {there / 'many-retrained'}",
         "example": f"scrub {there / 'one-trained'} {NOISE} -o {there / 'many-noisy'}",
@@ -256,6 +239,7 @@ def answers(nursery: Nursery, original: Path) -> Answers:
     file = there / "commands.json"
     file.write_text(json.dumps(list(commands.values())))
     own = {"PYTHONPATH": str(EXAMPLES), "SCISSORHANDS_CACHE": str(there / "cache")}
+    nursery.imports("helpers.tinyhf")
     ended = nursery.torchrun(2, many.HERE / "commands_worker.py", file, **own)
     assert ended.code == 0, ended.err[-3000:]
     found = json.loads((there / "commands.answers.json").read_text())
@@ -352,15 +336,15 @@ def test_a_hugging_face_model_that_two_processes_scrubbed_is_one_still(
     assert isinstance(loaded, nn.Module)
 
 
-def test_the_command_that_torchrun_starts_is_the_users_own(original: Path) -> None:
-    command = f"scrub {original / 'one-trained'} {SCRUB} -o {original / 'real'}".split()
-    ended = torchrun(2, "-m", "scissorhands", *command)
+def test_the_command_that_torchrun_starts_is_the_users_own(nursery: Nursery, original: Path) -> None:
+    words = f"--standalone --nproc-per-node 2 -m scissorhands {TRAIN} -o {original / 'real'}".split()
+    ended = nursery.script(many.HERE / "agent.py", *words, cwd=many.HERE, LOCAL_WORLD_SIZE="2")
     assert ended.code == 0, ended.err
     assert ended.out.count("Acc retain") == 1
     assert "Warning" not in ended.err
-    assert files(original / "real") == files(original / "one-scrubbed")
+    assert files(original / "real") == files(original / "one-trained")
     assert runs.read(original / "real").record["world_size"] == 2
-    assert losses(original / "real") == pytest.approx(losses(original / "one-scrubbed"), rel=1e-3)
+    assert losses(original / "real") == pytest.approx(losses(original / "one-trained"), rel=1e-3)
 
 
 # Processes that are lost
@@ -378,6 +362,13 @@ def told_in_one_line(err: str) -> None:
     assert "process 0 lost another one" in line
 
 
+@pytest.fixture(scope="module")
+def hanging(nursery: Nursery, original: Path) -> list[Child]:
+    """Two processes, the second of which hangs; other tests run until the first one has waited long enough."""
+    return nursery.launch(2, lost("Hangs", original), many.HERE, SCISSORHANDS_TIMEOUT="5")
+
+
+@pytest.mark.usefixtures("hanging")
 def test_a_process_that_dies_ends_the_whole_job_at_once(nursery: Nursery, original: Path) -> None:
     first, second = nursery.launch(2, lost("Dies", original), many.HERE, SCISSORHANDS_TIMEOUT="60")
     assert second.wait().code != 0
@@ -390,25 +381,16 @@ def test_a_process_that_dies_ends_the_whole_job_at_once(nursery: Nursery, origin
     assert not (original / "Dies").exists()
 
 
-def test_a_process_that_hangs_ends_the_other_in_time(nursery: Nursery, original: Path) -> None:
-    first, second = nursery.launch(2, lost("Hangs", original), many.HERE, SCISSORHANDS_TIMEOUT="5")
-    ended = first.wait(60)
-    assert ended.code == 1
-    told_in_one_line(ended.err)
-    assert second.poll() is None
-    second.send(signal.SIGTERM)  # as torchrun does when one has failed
-    assert second.wait().err == ""
-    assert not (original / "Hangs").exists()
-
-
 @contextmanager
 def busy() -> Iterator[None]:
-    """A machine that has something else to do on every core."""
-    others = [subprocess.Popen([sys.executable, "-c", "while True: pass"]) for _ in range(os.cpu_count() or 1)]
+    """Cores that have something else to do, where the processes of a job run."""
+    others = {core: subprocess.Popen([sys.executable, "-c", "while True: pass"]) for core in cores_of_a_job()}
+    for core, other in others.items():
+        os.sched_setaffinity(other.pid, {core})
     try:
         yield
     finally:
-        for other in others:
+        for other in others.values():
             other.kill()
             other.wait()
 
@@ -416,9 +398,13 @@ def busy() -> Iterator[None]:
 @pytest.mark.skipif(sys.platform != "linux", reason="threads are slowed down by Linux's own means")
 def test_a_job_ends_well_though_threads_of_its_process_group_linger(nursery: Nursery) -> None:
     with busy():
-        ended = nursery.torchrun(2, many.HERE / "lingers.py")
-    assert ended.code == 0, ended.err
-    assert "terminate" not in ended.err
+        children = nursery.start_torchrun(2, many.HERE / "lingers.py")
+        end = time.monotonic() + 60
+        while any(child.state != "Z" for child in children) and time.monotonic() < end:
+            time.sleep(0.01)
+    for ended in [child.wait() for child in children]:
+        assert ended.code == 0, ended.err
+        assert "terminate" not in ended.err
 
 
 def test_a_command_ends_without_taking_python_apart(nursery: Nursery, tmp_path: Path) -> None:
@@ -432,10 +418,13 @@ def test_a_command_ends_without_taking_python_apart(nursery: Nursery, tmp_path: 
 
 @pytest.fixture(scope="module")
 def after(nursery: Nursery, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """How two processes went through what may set them against each other."""
+    """How two processes went through what may set them against each other, each time in a group of its own."""
     folder = tmp_path_factory.mktemp("hazards")
-    for name in hazards.HAZARDS:
-        nursery.torchrun(2, hazards.__file__, folder, name, SCISSORHANDS_TIMEOUT="20")
+    started = (
+        nursery.start_torchrun(2, hazards.__file__, folder, name, SCISSORHANDS_TIMEOUT="20") for name in hazards.HAZARDS
+    )
+    for child in [child for children in started for child in children]:
+        child.wait(60)
     return folder
 
 
@@ -443,3 +432,14 @@ def after(nursery: Nursery, tmp_path_factory: pytest.TempPathFactory) -> Path:
 def test_two_processes_stay_together_when(name: str, after: Path) -> None:
     for number in range(2):
         assert not json.loads((after / f"{name}-{number}.json").read_text())
+
+
+def test_a_process_that_hangs_ends_the_other_in_time(hanging: list[Child], original: Path) -> None:
+    first, second = hanging
+    ended = first.wait(60)
+    assert ended.code == 1
+    told_in_one_line(ended.err)
+    assert second.poll() is None
+    second.send(signal.SIGTERM)  # as torchrun does when one has failed
+    assert second.wait().err == ""
+    assert not (original / "Hangs").exists()

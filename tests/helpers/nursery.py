@@ -77,10 +77,15 @@ class Child:
     pid: int
     files: Path
 
-    def poll(self) -> int | None:
-        """Its exit code, if it has ended."""
-        code: int | None = self.nursery.ask({"poll": self.pid})
+    def poll(self, seconds: float = 0.0) -> int | None:
+        """Its exit code, if it has ended, or ends in so many seconds."""
+        code: int | None = self.nursery.ask({"poll": self.pid, "seconds": seconds})
         return code
+
+    @property
+    def state(self) -> str:
+        """What Linux says of it: T if it is stopped, Z if it has ended, or only threads of it are left."""
+        return Path(f"/proc/{self.pid}/stat").read_text().rpartition(")")[2].split()[0]
 
     def send(self, what: signal.Signals) -> None:
         """Sends it a signal."""
@@ -88,12 +93,10 @@ class Child:
 
     def wait(self, seconds: float = 60.0) -> Finished:
         """How it ended."""
-        end = time.monotonic() + seconds
-        while (code := self.poll()) is None:
-            if time.monotonic() > end:
-                self.send(signal.SIGKILL)
-                raise AssertionError(f"it did not end: {(self.files / 'err').read_text()}")
-            time.sleep(0.01)
+        code = self.poll(seconds)
+        if code is None:
+            self.send(signal.SIGKILL)
+            raise AssertionError(f"it did not end: {(self.files / 'err').read_text()}")
         return Finished(code, (self.files / "out").read_text(), (self.files / "err").read_text())
 
 
@@ -143,11 +146,16 @@ class Nursery:
 
     def torchrun(self, processes: int, path: str | Path, *arguments: str | Path, **environment: str) -> Finished:
         """Run a script in that many processes, as torchrun does, but without the agent that watches over them."""
-        own = [{**own, **environment} for own in _ranks(processes)]
-        children = [self.start_script(path, *arguments, cwd=TESTS, **each) for each in own]
-        ended = [child.wait(300) for child in children]
+        ended = [child.wait(300) for child in self.start_torchrun(processes, path, *arguments, **environment)]
         worst = max(ended, key=lambda one: abs(one.code))
         return Finished(worst.code, "".join(one.out for one in ended), "".join(one.err for one in ended))
+
+    def start_torchrun(
+        self, processes: int, path: str | Path, *arguments: str | Path, **environment: str
+    ) -> list[Child]:
+        """Start a script in that many processes."""
+        own = [{**own, **environment} for own in _ranks(processes)]
+        return [self.start_script(path, *arguments, cwd=TESTS, **each) for each in own]
 
     def launch(
         self, processes: int, command: str, cwd: Path, faults: Sequence[Fault] = (), /, **environment: str
@@ -238,22 +246,25 @@ def _settle(asked: Mapping[str, Any]) -> None:
         os.dup2(os.open(Path(asked["files"]) / name, os.O_WRONLY | os.O_CREAT), number)
     os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
     signal.signal(signal.SIGINT, signal.default_int_handler)
-    if "RANK" in asked["environment"] and os.environ["OMP_NUM_THREADS"] == "1":
-        _share_a_core()
+    if "RANK" in asked["environment"] and sys.platform == "linux":
+        os.sched_setaffinity(0, cores_of_a_job())
 
 
-def _share_a_core() -> None:
-    """Stay on one core with the other processes of a job: to wake each other across cores costs more than the work."""
-    if sys.platform == "linux":
-        cores = sorted(os.sched_getaffinity(0))
-        worker = os.environ.get("PYTEST_XDIST_WORKER", "gw0")
-        os.sched_setaffinity(0, {cores[int(worker.removeprefix("gw")) % len(cores)]})
+def cores_of_a_job() -> set[int]:
+    """The core that the processes of a job share: to wake each other across cores costs more than the work.
+
+    With more than one thread they may use all.
+    """
+    cores = sorted(os.sched_getaffinity(0))
+    worker = int(os.environ.get("PYTEST_XDIST_WORKER", "gw0").removeprefix("gw"))
+    return {cores[worker % len(cores)]} if os.environ["OMP_NUM_THREADS"] == "1" else {*cores}
 
 
 def _command(asked: Mapping[str, Any]) -> NoReturn:
     """Run the command, then nothing more."""
     from scissorhands.cli import main
 
+    sys.modules[main.__module__]._HEAD_START = 0.0  # no torchrun ends this process once the first has failed
     sys.argv = ["scissorhands", *asked["words"]]
     code = 1
     try:
@@ -289,16 +300,24 @@ def import_package() -> None:
 
 
 def _import_all() -> None:
-    """Import what commands need, and what PyTorch would import at the first step of an optimizer; read the digits."""
+    """Import what commands need, and what PyTorch would import at the first step of an optimizer; read the digits.
+
+    Pages have no script for their figures: each process would bundle it for a second, and no test looks at it there.
+    """
+    import altair
     import sklearn.svm
     import torch._dynamo
 
     from scissorhands.data.sources import _every_digit
 
     import_package()
+    from scissorhands.report import page
+
+    assert altair
     assert sklearn.svm
     assert torch._dynamo
     assert _every_digit()  # by NumPy alone: a fork of a process in which PyTorch has started threads would hang
+    page.script = lambda: ""
 
 
 def _serve() -> Mapping[str, Any] | None:
@@ -320,10 +339,14 @@ def _serve() -> Mapping[str, Any] | None:
             sys.path.remove(str(TESTS))
             gc.freeze()
         elif "poll" in asked:
-            if asked["poll"] not in ended:
-                pid, status = os.waitpid(asked["poll"], os.WNOHANG)
-                ended |= {pid: os.waitstatus_to_exitcode(status)} if pid else {}
-            answer = ended.get(asked["poll"])
+            pid, end = asked["poll"], time.monotonic() + asked["seconds"]
+            while pid not in ended:
+                found, status = os.waitpid(pid, os.WNOHANG)
+                ended |= {found: os.waitstatus_to_exitcode(status)} if found else {}
+                if not found and time.monotonic() > end:
+                    break
+                time.sleep(0.0 if found else 0.005)
+            answer = ended.get(pid)
         answers.write(json.dumps(answer) + "\n")
         answers.flush()
     return None

@@ -228,7 +228,7 @@ def stopping(nursery: Nursery, base: Path, command: str, step: int) -> Child:
     """The command, which has stopped at that step and waits to be told to go on."""
     child = nursery.start(command, base, Fault("step", step, "stop"))
     end = time.monotonic() + 30
-    while Path(f"/proc/{child.pid}/stat").read_text().rpartition(")")[2].split()[0] != "T":
+    while child.state != "T":
         assert child.poll() is None, "it ended before it got there"
         assert time.monotonic() < end
         time.sleep(0.01)

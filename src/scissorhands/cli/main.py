@@ -22,6 +22,7 @@ from .escape import plain
 from .exit_codes import CODES
 
 _DEBUG = "SCISSORHANDS_DEBUG"
+_HEAD_START = 3.0  # seconds in which the first process tells an error that all have, and torchrun ends the others
 _MISTAKES = (errno.ENOENT, errno.ENOTDIR, errno.EISDIR, errno.EACCES, errno.ELOOP, errno.ENAMETOOLONG, errno.EINVAL)
 
 
@@ -166,7 +167,7 @@ def _fail(message: str, code: int) -> None:
     """Tell an error, and end with this exit code."""
     if err.quiet:  # if the first process fails alike, it says so, and this one is ended before it can say it too
         signal.signal(signal.SIGTERM, signal.SIG_DFL)
-        time.sleep(3)
+        time.sleep(_HEAD_START)
         err.quiet = False
     err.print(f"[bold red]error:[/] {plain(message)}")
     sys.exit(code)

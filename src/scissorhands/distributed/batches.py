@@ -6,10 +6,9 @@ from dataclasses import dataclass
 from typing import Any
 
 import torch
-import torch.distributed as dist
 from torch import Tensor, nn
 
-from .processes import all_reduce_sum_, rank, world_size
+from .processes import all_gather, all_reduce_sum_, rank, world_size
 
 Inputs = Any  # of several records: a tensor, or a mapping of tensors by name, which are a model's keyword arguments
 
@@ -61,10 +60,8 @@ def gather_rows(values: Tensor, count: int) -> Tensor:
     most = -(-count // world_size())
     padded = values.new_zeros(most, *values.shape[1:])
     padded[: len(values)] = values
-    found = [torch.empty_like(padded) for _ in range(world_size())]
-    dist.all_gather(found, padded)
     sizes = [count * (i + 1) // world_size() - count * i // world_size() for i in range(world_size())]
-    return torch.cat([rows[:size] for rows, size in zip(found, sizes, strict=True)])
+    return torch.cat([rows[:size] for rows, size in zip(all_gather(padded), sizes, strict=True)])
 
 
 # Batch normalization reads it: a layer sees activations, and no Batch that says whether they count.

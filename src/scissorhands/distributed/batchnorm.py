@@ -10,7 +10,7 @@ from torch import Tensor, nn
 from torch.nn.modules.batchnorm import _BatchNorm
 
 from .batches import is_padding
-from .processes import all_reduce_sum_
+from .processes import all_gather, all_reduce_sum_
 
 
 def normalize_over_all(model: nn.Module) -> None:
@@ -54,13 +54,17 @@ class _Normalize(torch.autograd.Function):
         over = [d for d in range(x.dim()) if d != 1]
         shape = [1, -1, *[1] * (x.dim() - 2)]
         own = 0 if is_padding() else 1  # what a process without records computes with is not of the batch
-        count = torch.tensor(float(own * x.numel() // x.shape[1]), dtype=torch.float64, device=x.device)
-        all_reduce_sum_(count)
-        mean = all_reduce_sum_(own * x.sum(over)) / count.to(x.dtype)
-        centered = x - mean.view(shape)
-        variance = all_reduce_sum_(own * centered.square().sum(over)) / count.to(x.dtype)
+        size = x.numel() // x.shape[1]
+        here = x.sum(over) / max(size, 1)
+        spread = own * (x - here.view(shape)).square().sum(over)
+        known = torch.tensor([own * size], dtype=torch.float64, device=x.device), here, spread
+        sizes, means, spreads = all_gather(torch.cat(known)).split([1, len(here), len(here)], dim=1)
+        count = sizes.sum()
+        mean = (sizes * means).sum(0) / count
+        variance = ((spreads + sizes * (means - mean).square()).sum(0) / count).to(x.dtype)
+        mean = mean.to(x.dtype)
         inverse = (variance + eps).rsqrt()
-        normal = centered.mul_(inverse.view(shape))
+        normal = (x - mean.view(shape)).mul_(inverse.view(shape))
         ctx.save_for_backward(normal, inverse, weight, count)
         ctx.own = own
         ctx.mark_non_differentiable(mean, variance, count)

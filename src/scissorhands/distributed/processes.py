@@ -159,6 +159,15 @@ def all_reduce_sum_(value: Tensor) -> Tensor:
     return value
 
 
+def all_gather(value: Tensor) -> Tensor:
+    """Stack the values of all processes, in the order of their ranks."""
+    if world_size() == 1:
+        return value[None]
+    found = [torch.empty_like(value) for _ in range(world_size())]
+    dist.all_gather(found, value.contiguous())
+    return torch.stack(found)
+
+
 def broadcast(value: Tensor) -> Tensor:
     """Copy the value of rank 0 to all ranks, in place."""
     if world_size() > 1:
@@ -168,9 +177,7 @@ def broadcast(value: Tensor) -> Tensor:
 
 def exclusive_sum(count: int) -> tuple[int, int]:
     """Return the sum of `count` over the ranks before this one, and over all ranks."""
-    counts = torch.zeros(world_size(), dtype=torch.int64)
-    counts[rank()] = count
-    all_reduce_sum_(counts)
+    counts = all_gather(torch.tensor(int(count)))
     return int(counts[: rank()].sum()), int(counts.sum())
 
 

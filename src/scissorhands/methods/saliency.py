@@ -156,11 +156,14 @@ def _cut_off(scores: list[Tensor], wanted: int, dtype: torch.dtype) -> tuple[int
     """Return the bit pattern of the `wanted`-th largest score, and how many scores equal to it are still wanted.
 
     Finds it 16 bits at a time, from the top: count how many scores have each value of the digit, walk down until
-    enough are covered, go on with those that share the digit. Nothing is sorted, gathered or copied.
+    enough are covered, go on with those that share the digit. Nothing is sorted or gathered, and no more is copied than
+    the scores of a small model.
     """
     width = torch.finfo(dtype).bits
     if wanted == 0:
         return 2 ** (width - 1) - 1, 0  # above the pattern of every float
+    if sum(x.numel() for x in scores) <= _CHUNK:
+        scores = [torch.cat([x.reshape(-1) for x in scores])]
     prefix = 0
     for shift in range(width - 16, -1, -16):
         counts, odd = torch.zeros(1 << 16, dtype=torch.int64), False

@@ -35,16 +35,15 @@ _KEY = ("forget_accuracy", "retain_accuracy", "test_accuracy", "auc", "avg_gap",
 
 def publish(folder: Path, table: Table, shown: Sequence[Run], title: str, pictures: bool = False) -> None:
     """Write table.json and report.html into a folder; curves.csv and curves.svg, too, where a setting was swept."""
-    write(folder / TABLE, json.dumps(table.to_dict(), indent=2) + "\n")
+    on_rank_0(lambda: _publish(folder, table, shown, title, pictures))
+
+
+def _publish(folder: Path, table: Table, shown: Sequence[Run], title: str, pictures: bool) -> None:
+    write_text(folder / TABLE, json.dumps(table.to_dict(), indent=2) + "\n")
     if swept := tuple(points(table)):
         for name, content in zip(CURVES, (as_csv(swept), as_svg(swept)), strict=True):
-            write(folder / name, content)
-    write(folder / PAGE, page(table, shown, title, pictures, [folder]))
-
-
-def write(path: Path, content: str) -> None:
-    """Write a file once, by rename."""
-    on_rank_0(lambda: write_text(path, content))
+            write_text(folder / name, content)
+    write_text(folder / PAGE, page(table, shown, title, pictures, [folder]))
 
 
 def is_page(path: Path) -> bool:
