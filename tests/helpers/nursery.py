@@ -212,6 +212,7 @@ def _break(fault: Fault) -> None:
     owner = importlib.import_module(module)
     owner = getattr(owner, name) if name else owner
     original, calls = getattr(owner, attribute), [0]
+    checkpoint = importlib.import_module("scissorhands.distributed.checkpoint")
 
     def broken(*args: Any, **options: Any) -> Any:
         calls[0] += 1
@@ -224,9 +225,10 @@ def _break(fault: Fault) -> None:
         if fault.what.startswith("SIG"):
             os.kill(os.getpid(), signal.Signals[fault.what])
         if fault.what == "two Ctrl-C":
+            checkpoint._PATIENCE = 0.05
             for _ in range(2):
                 os.kill(os.getpid(), signal.SIGINT)
-                time.sleep(1.1)
+                time.sleep(0.1)
         if fault.what == "stop":
             os.kill(os.getpid(), signal.SIGSTOP)
         _fail(fault.what)

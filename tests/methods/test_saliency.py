@@ -13,6 +13,7 @@ from scissorhands.data.problem import cross_entropy
 from scissorhands.data.records import Part
 from scissorhands.distributed import Batch
 from scissorhands.errors import ModelError
+from scissorhands.methods import saliency
 from scissorhands.methods.saliency import SALIENCY, connection, top_share, train_mode_saliency
 
 
@@ -103,7 +104,11 @@ def marked(scores: dict[str, Tensor], share: float) -> Tensor:
 @pytest.mark.parametrize("share", [0.0, 0.01, 0.3, 0.5, 0.999, 1.0])
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
 @pytest.mark.parametrize("shapes", [[(1000,)], [(7, 5), (3,), (1,), (100, 9)]])
-def test_the_top_share_equals_topk(share: float, dtype: torch.dtype, shapes: list[tuple[int, ...]]) -> None:
+@pytest.mark.parametrize("chunk", [100, 1000])
+def test_the_top_share_equals_topk(
+    share: float, dtype: torch.dtype, shapes: list[tuple[int, ...]], chunk: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(saliency, "_CHUNK", chunk)
     draw = torch.Generator().manual_seed(0)
     scores = {str(i): torch.randn(s, generator=draw, dtype=dtype).abs() for i, s in enumerate(shapes)}
     assert torch.equal(marked(scores, share), as_topk(scores, share))

@@ -24,7 +24,7 @@ from scissorhands.distributed.checkpoint_files import ABOUT
 TRAIN = "train --data digits --set epochs=2 --set batch_size=64"
 SMALL = "--model small --model-set width=4"
 OWN = "--model own_net:net --data-set augment=crop,flip"
-QUICK = "--set epochs=2 --set batch_size=256"
+QUICK = "--set epochs=2 --set batch_size=256 --set reading=paper --set trim=0.005"
 # Some work, long enough to be killed in: of a small network, and of one with dropout, batch norm and augmented data.
 SCRUB = f"scrub trained --forget class:3 {QUICK}"
 LONG = {
@@ -565,6 +565,7 @@ methods = ["retrain", "scissorhands"]
 epochs = 2
 batch_size = 128
 [scissorhands]
+reading = "paper"
 epochs = 2
 """
 
@@ -602,7 +603,7 @@ def test_a_demo_that_is_stopped_names_no_run_that_is_gone(nursery: Nursery, base
 
 
 def test_two_processes_that_are_stopped_go_on_as_two(nursery: Nursery, base: Path) -> None:
-    command = "scrub trained --forget class:3 --set epochs=2 --set lr=0.0005 --set batch_size=256 --set trim=0.001"
+    command = f"{SCRUB} --set lr=0.0005"
     for child in nursery.launch(2, f"{command} --checkpoint 1e9 -o two-whole", base):
         assert child.wait().code == 0
     stopped = [Fault("step", step, "SIGTERM") for step in (4, 5)]  # as torchrun does, not at the same time in both
