@@ -6,11 +6,12 @@ Pictures of records, such as those that were forgotten, stand in it only if they
 import json
 import os
 from collections.abc import Sequence
+from functools import cache
 from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
-from jinja2 import Environment, PackageLoader, select_autoescape
+from jinja2 import Environment, PackageLoader, Template, select_autoescape
 from markupsafe import Markup
 
 from ..choices import PAGE
@@ -71,13 +72,10 @@ def page(
     With `records` it shows pictures of records, too, where there are some. `policy` says which lines of a policy are
     broken, `skipped` which folders were left out, and why, and `without` which figures the page is not to have.
     """
-    environment = Environment(
-        loader=PackageLoader("scissorhands.report", "."), autoescape=select_autoescape(["html"]), trim_blocks=True
-    )
     above = os.path.commonpath([run.folder.absolute().parent for run in shown])
     benches = [folder for folder in folders if (folder / ABOUT).is_file()]
     drawn = [figure for figure in figures(table) if figure.name not in without]
-    return environment.get_template("report.html").render(
+    return _template().render(
         title=title,
         table=table,
         story=tell(table, policy),
@@ -98,6 +96,13 @@ def page(
         style=Markup(_own("report.css")),
         script=Markup(_own("report.js")),
     )
+
+
+@cache
+def _template() -> Template:
+    loader = PackageLoader("scissorhands.report", ".")
+    environment = Environment(loader=loader, autoescape=select_autoescape(["html"]), trim_blocks=True)
+    return environment.get_template("report.html")
 
 
 def _hashes(run: Run) -> dict[str, str]:

@@ -50,6 +50,13 @@ def test_the_figure_has_a_bar_for_each_known_change(tmp_path: Path) -> None:
     assert len(bars) == 2 * (len(PARTS) - 1)
 
 
+def test_the_figure_keeps_to_the_schema_of_vega_lite() -> None:
+    found = body_parts.body_parts(table())
+    assert found
+    for chart in found.charts:
+        chart.drawing.to_dict(validate=True)
+
+
 def test_without_counts_to_compare_nothing_is_written(tmp_path: Path) -> None:
     body_parts.write(tmp_path, Table(None, table().rows[:1]))
     assert not list(tmp_path.iterdir())

@@ -41,6 +41,16 @@ def test_a_figure_says_what_it_shows_what_is_good_and_the_same_in_words(run: Run
         assert figure.rows
 
 
+def test_every_chart_keeps_to_the_schema_of_vega_lite(complete: Path, run: Run, tmp_path: Path) -> None:
+    trim = json.dumps({"phase": "trim", "drawn": 5, "of": 100, "layers": {"conv": [5, 50]}})
+    runs = [read(path.parent) for path in sorted(complete.glob("seed-*/*/scores.json"))]
+    found = [*figures(tabulate(runs)), *figures(tabulate([logged(run, tmp_path, trim)]))]
+    known = {"tradeoff", "differences", "losses", "attacks", "classes", "trimmed", "progress"}
+    assert {figure.name for figure in found} == known
+    for chart in (chart for figure in found for chart in figure.charts):
+        chart.drawing.to_dict(validate=True)  # which a page leaves out, as it takes long
+
+
 def test_what_has_no_data_has_no_figure(run: Run, tmp_path: Path) -> None:
     scores = replace(run.result.scores, values={"retain_accuracy": 1.0})
     bare = replace(run, folder=tmp_path, result=replace(run.result, scores=scores))

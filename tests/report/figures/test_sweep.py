@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from scissorhands.evaluation.evaluate import Scores
-from scissorhands.report.figures.sweep import Point, as_csv, as_svg, points
+from scissorhands.report.figures.sweep import Point, as_csv, as_svg, points, sweep
 from scissorhands.report.page import publish
 from scissorhands.report.table import Table, tabulate
 from scissorhands.runs import Result, Run
@@ -96,3 +96,10 @@ def test_a_bench_of_a_sweep_leaves_its_curves_and_shows_them(tmp_path: Path) -> 
         assert word in said
     assert "MIA" in (tmp_path / "curves.csv").read_text()
     assert 'id="sweep"' in (tmp_path / "report.html").read_text()
+
+
+def test_the_curves_keep_to_the_schema_of_vega_lite() -> None:
+    found = sweep(swept())
+    assert found
+    for chart in found.charts:
+        chart.drawing.to_dict(validate=True)

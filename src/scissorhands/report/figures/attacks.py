@@ -88,17 +88,17 @@ def _chart(name: str, lines: Sequence[dict[str, Any]]) -> Any:
         alt.Tooltip(f"{one}:{kind}") for one, kind in (("method", "N"), ("found", "Q"), ("low", "Q"), ("high", "Q"))
     ]
     layers = [
-        base.mark_rule(strokeWidth=2, color=RETAIN).encode(x=alt.X("low:Q", title=None), x2="high:Q"),
+        base.mark_rule(strokeWidth=2, color=RETAIN).encode(x=alt.X("low:Q", title=None), x2=alt.X2("high:Q")),
         base.mark_point(filled=True, size=70, color=RETAIN, opacity=1).encode(x=x, tooltip=tips),
     ]
     if (guess := _guess(metric.best)) is not None:
         dashed = alt.Chart(alt.InlineData([{"guess": guess}])).mark_rule(strokeDash=[4, 4], color=INK)
-        layers.insert(0, dashed.encode(x="guess:Q"))
+        layers.insert(0, dashed.encode(x=alt.X("guess:Q")))
     known = [line for line in own if line["retrained"] is not None]
     if known:
         diamonds = alt.Chart(alt.InlineData(known)).mark_point(shape="diamond", size=90, color=FORGET, strokeWidth=2)
-        layers.append(diamonds.encode(y=alt.Y("method:N", sort=None), x="retrained:Q"))
-    return alt.layer(*layers).properties(width="container", height=_ROW * len(own))
+        layers.append(diamonds.encode(y=alt.Y("method:N", sort=None), x=alt.X("retrained:Q")))
+    return alt.layer(*layers, width="container", height=_ROW * len(own))
 
 
 def _guess(best: str) -> float | None:

@@ -67,7 +67,7 @@ def _chart(rows: Sequence[dict[str, Any]]) -> Any:
         y=alt.Y("class:N", title="class", sort=None),
         x=alt.X("accuracy:Q", title="accuracy on test data, in %", scale=alt.Scale(zero=False, padding=8)),
     )
-    between = base.mark_line(color=SOFT, strokeWidth=1).encode(detail="class:N")
+    between = base.mark_line(color=SOFT, strokeWidth=1).encode(detail=alt.Detail("class:N"))
     dots = base.mark_point(filled=True, size=70, opacity=0.9).encode(
         color=alt.Color("model:N", scale=alt.Scale(domain=states, range=[_STATES[state] for state in states])),
         shape=alt.Shape(
@@ -75,4 +75,4 @@ def _chart(rows: Sequence[dict[str, Any]]) -> Any:
         ),
         tooltip=[alt.Tooltip("class:N"), alt.Tooltip("model:N"), alt.Tooltip("accuracy:Q", format=".1f")],
     )
-    return alt.layer(between, dots).properties(width="container", height=20 * len({row["class"] for row in rows}))
+    return alt.layer(between, dots, width="container", height=20 * len({row["class"] for row in rows}))

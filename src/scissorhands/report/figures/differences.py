@@ -47,11 +47,11 @@ def _chart(rows: list[dict[str, Any]]) -> Any:
             "apart:N", scale=alt.Scale(domain=["told apart", "cannot be told apart"], range=[RETAIN, SOFT])
         ),
     )
-    zero = alt.Chart(alt.InlineData([{"zero": 0}])).mark_rule(strokeDash=[4, 4], color=INK).encode(x="zero:Q")
+    zero = alt.Chart(alt.InlineData([{"zero": 0}])).mark_rule(strokeDash=[4, 4], color=INK).encode(x=alt.X("zero:Q"))
     lines = base.mark_rule(strokeWidth=2).encode(
-        x=alt.X("low:Q", title="difference in Avg. Gap, in points"), x2="high:Q"
+        x=alt.X("low:Q", title="difference in Avg. Gap, in points"), x2=alt.X2("high:Q")
     )
     dots = base.mark_point(filled=True, size=70, opacity=1).encode(
-        x="difference:Q", tooltip=[f"{name}:N" for name in rows[0]]
+        x=alt.X("difference:Q"), tooltip=[alt.Tooltip(f"{name}:N") for name in rows[0]]
     )
-    return alt.layer(zero, lines, dots).properties(width="container", height=26 * len(rows))
+    return alt.layer(zero, lines, dots, width="container", height=26 * len(rows))

@@ -69,7 +69,7 @@ class Chart:
 
     def spec(self) -> dict[str, Any]:
         """Return the specification for Vega-Lite."""
-        found: dict[str, Any] = self.drawing.to_dict()
+        found: dict[str, Any] = self.drawing.to_dict(validate=False)
         return {name: value for name, value in found.items() if name not in ("$schema", "config")}
 
 

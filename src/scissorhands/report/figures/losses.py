@@ -124,7 +124,7 @@ def _chart(kinds: Mapping[str, Bins]) -> Any:
     threshold = alt.param(name="threshold", value=0.1)
     rule = alt.Chart(alt.InlineData([{}])).mark_rule(strokeWidth=2, strokeDash=[4, 3], color=INK)
     rule = rule.encode(x=alt.X(datum=alt.ExprRef("threshold"), type="quantitative"))
-    return alt.layer(areas, rule).add_params(threshold).properties(width="container", height=150)
+    return alt.layer(areas, rule, width="container", height=150).add_params(threshold)
 
 
 def _text(thresholds: Mapping[str, Mapping[str, Mapping[str, Bins]]]) -> str:

@@ -94,4 +94,4 @@ def _chart(curve: dict[str, Any]) -> Any:
         )
     )
     stop = alt.Chart(alt.InlineData([{"step": curve["last"]}])).mark_rule(color=SOFT, strokeDash=[3, 3])
-    return alt.layer(lines, stop.encode(x="step:Q")).properties(width="container", height=180)
+    return alt.layer(lines, stop.encode(x=alt.X("step:Q")), width="container", height=180)

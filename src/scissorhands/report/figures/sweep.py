@@ -125,4 +125,4 @@ def _panel(found: Sequence[Point]) -> Any:
     band = base.mark_area(opacity=0.2).encode(alt.Y("low:Q", scale=near, title=None), alt.Y2("high:Q"), color)
     line = base.mark_line(point=True).encode(alt.Y("mean:Q", scale=near, title=None), color)
     dashed = base.mark_line(strokeDash=[4, 4], color=SOFT).encode(alt.Y("retrained:Q", scale=near, title=None))
-    return alt.layer(band, dashed, line).properties(width="container", height=160)
+    return alt.layer(band, dashed, line, width="container", height=160)

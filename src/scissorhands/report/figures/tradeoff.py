@@ -98,9 +98,11 @@ def _chart(rows: Sequence[dict[str, Any]], kept: str, drawn: bool) -> Any:
         )
     )
     ring = alt.Chart(alt.InlineData([dict(row) for row in rows if row["what"] == "retrained"]))
-    rings = ring.mark_point(shape="diamond", size=260, color=INK, strokeWidth=1.5).encode(x="kept:Q", y="forget:Q")
+    rings = ring.mark_point(shape="diamond", size=260, color=INK, strokeWidth=1.5).encode(
+        x=alt.X("kept:Q"), y=alt.Y("forget:Q")
+    )
     layers = [*_guides(rows, drawn), dots, *([rings] if "retrained" in names else [])]
-    return alt.layer(*layers).properties(width="container", height=300)
+    return alt.layer(*layers, width="container", height=300)
 
 
 _TIPS = {"what": "model", "seed": "seed", "kept": "unseen data (%)", "forget": "to be forgotten (%)"}
@@ -115,10 +117,10 @@ def _guides(rows: Sequence[dict[str, Any]], drawn: bool) -> list[Any]:
         pairs = {name: [row[name] for row in retrained] for name in ("kept", "forget")}
         box = {"x": min(pairs["kept"]), "x2": max(pairs["kept"]), "y": min(pairs["forget"]), "y2": max(pairs["forget"])}
         noise = alt.Chart(alt.InlineData([box])).mark_rect(opacity=0.18, color=UNSEEN, stroke=UNSEEN, strokeWidth=6)
-        return [noise.encode(x="x:Q", x2="x2:Q", y="y:Q", y2="y2:Q")]
+        return [noise.encode(x=alt.X("x:Q"), x2=alt.X2("x2:Q"), y=alt.Y("y:Q"), y2=alt.Y2("y2:Q"))]
     if not drawn:
         return []
     values = [row[name] for row in rows for name in ("kept", "forget")]
     ends = [{"x": end, "y": end} for end in (min(values), max(values))]
     line = alt.Chart(alt.InlineData(ends)).mark_line(strokeDash=[5, 4], color=FORGET, opacity=0.6)
-    return [line.encode(x="x:Q", y="y:Q")]
+    return [line.encode(x=alt.X("x:Q"), y=alt.Y("y:Q"))]
