@@ -83,6 +83,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 def nursery(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Nursery]:
     """What starts processes that cost little."""
     nursery = Nursery(tmp_path_factory.mktemp("nursery"))
+    nursery.imports("helpers.warm")
     yield nursery
     nursery.close()
 

@@ -10,10 +10,16 @@ import pytest
 
 from fuzz.cases import FAMILIES
 from fuzz.fuzz import Outcome, failures
+from helpers.nursery import Nursery
 
 HERE = Path(__file__).parent
 REFUSED = Outcome(0, "recipes", words=["bench"], code=2, err="error: there is no recipe.\n")
 DONE = Outcome(0, "recipes", words=["bench"], code=0, changed=["+work/out"])
+CASES = """
+import sys
+from fuzz.fuzz import main
+sys.exit(main())
+"""
 # Cases whose command is replaced, one after the other: each must be told from one that ends by itself.
 CONTROL = """
 import json, os, signal, sys, time
@@ -59,12 +65,10 @@ print(json.dumps({answer: [kind for kind, _ in fuzz.failures(outcome(answer))] f
 """
 
 
-def test_the_first_hundred_cases_end_as_they_should(tmp_path: Path) -> None:
-    command = [sys.executable, "-m", "fuzz.fuzz", "--cases", "100", "--json", str(tmp_path / "fuzz.json")]
-    done = subprocess.run(
-        command, cwd=HERE.parent, capture_output=True, text=True, errors="replace", timeout=900, check=False
-    )
-    assert done.returncode == 0, done.stdout + done.stderr
+def test_the_first_hundred_cases_end_as_they_should(nursery: Nursery, tmp_path: Path) -> None:
+    (tmp_path / "cases.py").write_text(CASES)
+    done = nursery.script(tmp_path / "cases.py", "--cases", "100", "--json", tmp_path / "fuzz.json")
+    assert done.code == 0, done.out + done.err
     found = json.loads((tmp_path / "fuzz.json").read_text())
     assert {name: family["cases"] for name, family in found["families"].items()} == dict.fromkeys(FAMILIES, 20)
     assert found["failures"] == []
