@@ -76,6 +76,15 @@ def test_a_line_that_was_changed_taken_away_or_moved_is_found(tmp_path: Path) ->
     assert path.read_text() == one + three
 
 
+def test_a_ledger_that_lost_all_lines_is_not_taken_for_a_new_one(tmp_path: Path) -> None:
+    asked(tmp_path, "a")
+    (tmp_path / "ledger/ledger.jsonl").write_text("")
+    for answer in (asked(tmp_path, "b"), cli(f"request list --ledger {tmp_path}/ledger")):
+        assert answer.code == 2
+        assert "ledger.jsonl was changed: it is empty. Restore it from a copy." in answer.err
+    assert (tmp_path / "ledger/keys/1.txt").read_text() == "a\n"
+
+
 @pytest.mark.parametrize(
     "entry",
     [

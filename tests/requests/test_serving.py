@@ -315,6 +315,19 @@ def test_closing_one_request_keeps_what_a_run_goes_on_with(nursery: Nursery, fol
     assert runs.read(folder / "ledger/runs/001").ids("forget") == known[:4]
 
 
+def test_a_ledger_whose_end_was_cut_off_does_not_replace_a_pack(folder: Path) -> None:
+    request(folder, trained_on(folder)[:2])
+    assert serve(folder).code == 0
+    path, pack = folder / "ledger/ledger.jsonl", folder / "ledger/packs/001.zip"
+    before = pack.read_bytes()
+    path.write_text(path.read_text().splitlines(keepends=True)[0])
+    refused = serve(folder)
+    assert refused.code == 2
+    assert "does not list" in refused.err
+    assert "its end was cut off" in refused.err
+    assert pack.read_bytes() == before
+
+
 def test_one_process_serves_at_a_time_and_runs_of_the_ledger_are_no_models_to_begin_with(folder: Path) -> None:
     request(folder, trained_on(folder)[:2])
     held = lock(folder / "ledger", "")

@@ -217,4 +217,4 @@ def close(names: tuple[str, ...], ledger: Path, note: str, withdrawn: bool) -> N
     from ..requests.ledger import Ledger
 
     serving.close(Ledger(ledger), names, note, withdrawn)
-    err.print(f"closed {plain(', '.join(names))}")
+    err.print(f"closed {plain(', '.join(dict.fromkeys(names)))}")

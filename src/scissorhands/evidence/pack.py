@@ -109,6 +109,7 @@ def _statement(
         "task": task.noun,
         "requests": [dict(one) for one in requests],
         "ledger": ledger,
+        "before": len(run.ids("before")),
         "tests": [_test(name, values[name], task.titles) for name in sorted(values, key=[*METRICS, *values].index)],
         "power": power(counts, kind, references).to_dict() if run.result.scores.verdict else None,
         "recount": recount(observed, values),

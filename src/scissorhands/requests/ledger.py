@@ -67,7 +67,11 @@ class Ledger:
     def entries(self) -> list[Entry]:
         """Read all lines; refuse a ledger that was changed."""
         path = self.folder / LEDGER
-        entries, faults = read_chain(read_text(path)) if path.exists() else ([], [])
+        if not path.exists():
+            return []
+        entries, faults = read_chain(read_text(path))
+        if not entries and not faults:
+            faults = ["it is empty"]
         if faults:
             raise RunError(f"{path} was changed: {faults[0]}. Restore it from a copy.")
         return entries

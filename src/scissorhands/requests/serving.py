@@ -22,7 +22,7 @@ from ..runs.place import Place, now
 from ..runs.resume import resume
 from ..runs.scrub import scrub
 from ..runs.seals import model_files
-from ..verify.chain import SERVED, Entry
+from ..verify.chain import LEDGER, SERVED, Entry
 from .ledger import OPEN, Ledger, Request
 from .retraining import drift, require_excluded
 
@@ -139,9 +139,16 @@ def close(ledger: Ledger, names: Sequence[str], note: str, withdrawn: bool) -> N
         about = read_json(room / _ABOUT, dict) if (room / _ABOUT).exists() else {}
         waiting = {name for name, one in ledger.requests().items() if one.state == OPEN}
         if not (_good(ledger.folder / "runs" / str(about.get("run"))) and waiting & {*about.get("requests", ())}):
-            shutil.rmtree(room, ignore_errors=True)
+            _discard(ledger, str(about.get("run")))
     finally:
         os.close(held)
+
+
+def _discard(ledger: Ledger, run: str) -> None:
+    """Remove what was gathered to serve requests by a run; and the pack of that, unless it is in the ledger already."""
+    if f"runs/{run}" not in [entry.get("run") for entry in ledger.entries()]:
+        (ledger.folder / "packs" / f"{run}.zip").unlink(missing_ok=True)
+    shutil.rmtree(ledger.folder / _SERVING, ignore_errors=True)
 
 
 def _good(folder: Path) -> bool:
@@ -163,9 +170,11 @@ def _batch(ledger: Ledger, model: str, overwrite: bool) -> Batch | None:
         chosen = tuple(waiting[name] for name in about["requests"] if name in waiting)
         if chosen:
             return Batch(chosen, folder, source, origin, base, begun=True, new=new)
-    shutil.rmtree(room, ignore_errors=True)
+    _discard(ledger, str(about.get("run")))
     if not waiting:
         return None
+    if (pack := ledger.folder / "packs" / f"{folder.name}.zip").exists():
+        raise RunError(f"{ledger.folder / LEDGER} does not list {pack}: its end was cut off. Restore it from a copy.")
     keys = [f"request {name}\t{key}" for name, one in waiting.items() for key in ledger.keys(one)]
     private_folder(room)
     private_folder(folder.parent)
