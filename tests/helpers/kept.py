@@ -22,7 +22,9 @@ def load(folder: Path, device: torch.device) -> Any:
     key = (folder.resolve(), device, *files)
     if key not in _kept:
         _kept[key] = load_from_disk(folder, device)
-    return copy.deepcopy(_kept[key])
+    found = _kept[key]
+    unchanged = (found.vae, found.text_encoder, found.tokenizer)  # erasing changes the U-Net alone
+    return copy.deepcopy(found, {id(one): one for one in unchanged})
 
 
 def part(folder: Path, kind: Any) -> Any:
