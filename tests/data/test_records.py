@@ -150,19 +150,35 @@ def test_a_fetched_label_is_the_label_of_the_record(label: Any) -> None:
 @pytest.mark.parametrize(
     ("label", "shown"),
     [
-        (1.0, "1.0"),
-        (np.float32(0.5), "0.5"),
-        (torch.tensor(2.0), "2.0"),
-        (float("nan"), "nan"),
         (-1, "-1"),
         (torch.tensor([0, 1]), "[0, 1]"),
         (torch.zeros(0, dtype=torch.int64), "[]"),
     ],
 )
-def test_a_label_that_is_no_whole_number_from_0_is_refused(label: Any, shown: str) -> None:
+def test_a_label_that_is_no_whole_number_from_0_nor_a_float_is_refused(label: Any, shown: str) -> None:
     with pytest.raises(DataError) as caught:
         _ = of_label(label).labels
-    assert str(caught.value) == f"record 1 has the label {shown}, which is not a whole number from 0."
+    assert str(caught.value) == f"record 1 has the label {shown}, which is not a whole number from 0, nor a float."
+
+
+@pytest.mark.parametrize("label", [2.5, -3.0, np.float32(0.5), torch.tensor(2.0), torch.tensor([7.0]).double()])
+def test_a_float_is_a_number_to_predict(label: Any) -> None:
+    records = Foreign(Pairs([(torch.zeros(2), label), (torch.zeros(2), label)]))
+    assert records.regression
+    assert records.labels.dtype == torch.float32
+    assert records.labels.tolist() == [float(label)] * 2
+    assert records.groups.tolist() == [0, 0]  # all are of one class
+
+
+@pytest.mark.parametrize("label", [float("nan"), float("inf"), -np.inf])
+def test_a_number_to_predict_that_is_none_is_refused(label: float) -> None:
+    with pytest.raises(DataError, match=rf"^record 1 has the label {label}, which is no number to predict"):
+        _ = Foreign(Pairs([(torch.zeros(2), 0.5), (torch.zeros(2), label)])).labels
+
+
+def test_floats_that_may_be_classes_are_refused() -> None:
+    with pytest.raises(DataError, match=r"the labels are 0\.0 and 1\.0: give classes as whole numbers"):
+        _ = Foreign(Pairs([(torch.zeros(2), 0.0), (torch.zeros(2), 1.0)])).labels
 
 
 @pytest.mark.parametrize(

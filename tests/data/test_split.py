@@ -1,6 +1,6 @@
 """The split: who is in which part, and when two splits count as the same."""
 
-from itertools import combinations
+from itertools import combinations, pairwise
 from pathlib import Path
 from typing import Any
 
@@ -408,6 +408,43 @@ def test_a_users_own_datasets_are_split_like_ours() -> None:
         assert torch.equal(classes, their_classes)
 
 
-def test_a_users_dataset_of_float_labels_is_refused() -> None:
-    with pytest.raises(DataError, match=r"record 0 has the label 0\.0, which is not a whole number from 0"):
+def test_classes_as_floats_in_a_users_dataset_are_refused() -> None:
+    with pytest.raises(DataError, match=r"the labels are 0\.0 and 1\.0: give classes as whole numbers"):
         split(TensorDataset(torch.zeros(4, 1), torch.zeros(4)), Forget("class:0"), test=TEST)
+
+
+def numbers_to_predict(count: int, seed: int = 0) -> TensorDataset:
+    draw = torch.Generator().manual_seed(seed)
+    return TensorDataset(torch.rand(count, 2, generator=draw), 100 * torch.rand(count, generator=draw))
+
+
+def test_numbers_to_predict_are_divided_as_if_all_were_of_one_class() -> None:
+    train, test = numbers_to_predict(200), numbers_to_predict(60, 1)
+    held = held_out(Foreign(train), 0.2, 3).tolist()
+    assert len(held) == 40
+    assert len({b - a for a, b in pairwise(held)}) > 3  # at random
+    found = split(train, Forget("random:10%"), test=test, unseen=held)
+    assert found.kind == "drawn"
+    assert found.calibration
+    assert found.audit
+    assert len(found.calibration) == len(found.audit) == len(found.others) == 20
+    assert len(found.test) == 60
+    one = split(train, [held[0] + 1] if held[0] + 1 not in held else [0], test=test, unseen=held)
+    assert one.kind == "chosen"
+    assert len(one.others) == 80  # whatever their labels are
+
+
+@pytest.mark.parametrize("forget", ["class:3", "classes:10%", "concept:cat"])
+def test_classes_of_numbers_to_predict_cannot_be_forgotten(forget: str) -> None:
+    with pytest.raises(DataError) as caught:
+        split(numbers_to_predict(20), forget, test=numbers_to_predict(9))
+    assert (
+        str(caught.value) == f"'{forget}' names classes, and the labels are numbers: write for example where:label > 3."
+    )
+
+
+def test_numbers_to_predict_can_be_chosen_by_themselves() -> None:
+    found = split(numbers_to_predict(50), "where:label > 80", test=numbers_to_predict(9))
+    assert 0 < len(found.forget) < 50
+    assert (found.forget.labels > 80).all()
+    assert (found.retain.labels <= 80).all()

@@ -144,15 +144,25 @@ def test_all_that_is_gathered_can_be_stored(context: Context, tmp_path: Path) ->
 def test_each_level_adds_to_the_ones_below() -> None:
     quick, standard, deep = (due(level, ()) for level in ("quick", "standard", "deep"))
     assert {*quick} < {*standard} < {*deep}
-    assert {*standard} - {*quick} == {name for name, metric in METRICS.items() if metric.level == "standard"}
-    assert {*deep} == {name for name, metric in METRICS.items() if metric.compute}
+    of_classes = {name: metric for name, metric in METRICS.items() if metric.applies_to(regression=False)}
+    assert {*standard} - {*quick} == {name for name, metric in of_classes.items() if metric.level == "standard"}
+    assert {*deep} == {name for name, metric in of_classes.items() if metric.compute}
     assert "forget_accuracy" in quick
     assert "rte" not in deep  # it comes from elsewhere
 
 
+def test_numbers_to_predict_have_metrics_of_their_own() -> None:
+    classes, numbers = (due("deep", (), regression) for regression in (False, True))
+    assert {*classes} | {*numbers} == {name for name, metric in METRICS.items() if metric.compute}
+    assert {*classes} & {*numbers} == {*("auc", "tpr_1", "tpr_01", "relearn_epochs", "ulira_auc", "ulira_tpr_1")}
+    assert {"forget_mae", "retain_r2", "mia_threshold", "calibrated_auc"} <= {*numbers} - {*classes}
+    assert wanted("deep", (), ["forget", "others"], True) == ["reawakened", "relearning", "references", "shadows"]
+
+
 def test_what_is_known_is_not_due_again() -> None:
     assert due("deep", due("deep", ())) == []
-    assert due("standard", due("quick", ())) == [name for name in METRICS if METRICS[name].level == "standard"]
+    standard = [name for name, metric in METRICS.items() if metric.level == "standard"]
+    assert due("standard", due("quick", ())) == [name for name in standard if METRICS[name].applies_to(False)]
     assert "probe" not in due("standard", ["probe"])
 
 

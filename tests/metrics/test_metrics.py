@@ -524,5 +524,6 @@ def by_reference(observed: dict[str, Any]) -> dict[str, float]:
 
 def test_every_row_of_the_table_computes_what_its_reference_does() -> None:
     observed = made_up_observations()
-    found = {name: metric.compute(observed) for name, metric in METRICS.items() if metric.compute}
+    classes = {name: metric for name, metric in METRICS.items() if metric.applies_to(regression=False)}
+    found = {name: metric.compute(observed) for name, metric in classes.items() if metric.compute}
     assert found == pytest.approx(by_reference(observed), rel=1e-6)

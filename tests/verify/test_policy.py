@@ -20,13 +20,13 @@ REQUESTS = [{"request": "7", "due": "2026-11-19"}, {"request": "8", "due": "2026
 BROKEN = {
     'verdicts = ["indistinguishable within noise"]': "it is 'cannot tell'",
     "largest_auc = 0.6": "the AUC is 0.610",
-    "largest_retain_loss = 5": "the loss of accuracy on retained records is 6.000",
-    "largest_unseen_loss = 0.5": "the loss of accuracy on records that were never trained on is 1.000",
+    "largest_retain_loss = 5": "the loss of accuracy, or R², on retained records is 6.000",
+    "largest_unseen_loss = 0.5": "the loss of accuracy, or R², on unseen records is 1.000",
     "in_time = true": "served after it was due: 7",
     "signed = true": "the pack is not signed",
     "largest_drift_forgotten = 5": "the share forgotten since the model was trained whole is 6.000",
     "largest_drift_weights = 1.5": "the change of weights since the model was trained whole is not known",
-    "largest_drift_accuracy = 0": "the accuracy lost since the model was trained whole is 1.000",
+    "largest_drift_accuracy = 0": "the accuracy, or R², lost since the model was trained whole is 1.000",
     "undamaged = true": "the model is damaged: it is worse",
 }
 KEPT = ['verdicts = ["cannot tell"]', "largest_auc = 0.61", "largest_retain_loss = 6", "largest_unseen_loss = 1.0"]

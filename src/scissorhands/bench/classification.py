@@ -89,6 +89,7 @@ def _require_sense(recipe: Recipe, read: Read) -> None:
     with seeded(0, "model"):
         model, _ = models.create(recipe.model, data.train, recipe.model_set)
     for entry in recipe.entries:
+        entry.method.require_labels(found.problem())
         if names := entry.method.to_dict().get("parameters"):
             select(model, names)
     if recipe.gradcam:

@@ -17,7 +17,10 @@ from .escape import plain
 from .forecast import Forecast, Phase
 
 _EPOCHS, _STEPS = 1.0, 30.0  # seconds between two lines: of epochs, and of work that has none
-_SCORES = ("forget_accuracy", "retain_accuracy", "test_accuracy", "mia", "ua", "kept_accuracy", "fid", "nudity")
+_SCORES = (
+    *("forget_accuracy", "retain_accuracy", "test_accuracy", "mia", "forget_mae", "retain_mae", "test_mae"),
+    *("ua", "kept_accuracy", "fid", "nudity"),
+)
 _Event = Mapping[str, Any]
 
 
@@ -140,10 +143,11 @@ def _losses(values: Mapping[str, float]) -> list[str]:
 def _finished(name: str, event: _Event) -> str:
     """Return the line that a run leaves."""
     scores = event["scores"]
-    shown = [f"{METRICS[key].title} {scores[key]:.{METRICS[key].digits}f}" for key in _SCORES if key in scores]
+    known = {key: METRICS[key] for key in _SCORES if key in scores}
+    shown = [f"{one.title} {scores[key]:.{one.decimals(scores[key])}f}" for key, one in known.items()]
     took = [duration(event["seconds"])] if event["seconds"] else []
-    known = ["was there already"] if event["before"] else took
-    return f"{name}: " + ", ".join([*known, *shown, *(["damaged"] if event["damage"] else [])])
+    done = ["was there already"] if event["before"] else took
+    return f"{name}: " + ", ".join([*done, *shown, *(["damaged"] if event["damage"] else [])])
 
 
 def _at(seconds: float) -> str:

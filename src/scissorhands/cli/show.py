@@ -87,7 +87,7 @@ def _task_rows(run: Run) -> Iterator[tuple[str, str, str, str]]:
     titles = {name: title for task in tasks.TASKS for name, title in task.titles.items()}
     for name, value in run.result.scores.values.items():
         if name not in METRICS:
-            yield titles.get(name, plain(name)), _before(run, name, 4), f"{value:.4f}", ""
+            yield titles.get(name, plain(name)), _before(run, name), _shown(name, value), ""
 
 
 def _metric_rows(run: Run) -> Iterator[tuple[str, str, str, str]]:
@@ -95,15 +95,19 @@ def _metric_rows(run: Run) -> Iterator[tuple[str, str, str, str]]:
     shown = table.tabulate([run])
     row, reference = shown.rows[0], run.result.scores.reference
     for name in shown.names():
-        digits, cell = METRICS[name].digits, row.cell(name)
-        expected = f"{reference[name]:.{digits}f}" if name in reference else METRICS[name].retrained
-        yield table.TITLES[name], _before(run, name, digits), cell, row.failed[name] if cell == "failed" else expected
+        cell = row.cell(name)
+        expected = _shown(name, reference[name]) if name in reference else METRICS[name].retrained
+        yield table.TITLES[name], _before(run, name), cell, row.failed[name] if cell == "failed" else expected
 
 
-def _before(run: Run, name: str, digits: int) -> str:
+def _before(run: Run, name: str) -> str:
     """Return what a score was before the method, if the run says so."""
     value = run.record.get(f"{name}_before")
-    return "" if value is None else f"{value:.{digits}f}"
+    return "" if value is None else _shown(name, value)
+
+
+def _shown(name: str, value: float) -> str:
+    return f"{value:.{METRICS[name].decimals(value) if name in METRICS else 4}f}"
 
 
 def show_table(shown: table.Table, as_json: bool) -> None:
@@ -142,7 +146,7 @@ def show_comparison(found: Comparison, first: str, second: str) -> None:
         settings.add_row(name, *(plain(typed(value)) for value in values))
     scores = Grid("score", *names, "difference", "95 %", "apart", box=None, pad_edge=False, header_style="bold")
     for one in found.scores:
-        digits = METRICS[one.metric].digits
+        digits = METRICS[one.metric].decimals(one.first)
         shown = [f"{value:.{digits}f}" for value in (one.first, one.second)]
         bounds = "" if one.low is None else f"{one.low:+.{digits}f} to {one.high:+.{digits}f}"
         scores.add_row(METRICS[one.metric].title, *shown, f"{one.difference:+.{digits}f}", bounds, one.apart)

@@ -12,9 +12,9 @@ from torch.utils.data import Dataset, IterableDataset, TensorDataset
 
 from ..distributed import Inputs
 from ..errors import DataError, listed
-from .columns import class_names, label_numbers, readers
+from .columns import class_names, label_numbers, readers, task_of
 from .listing import in_memory
-from .records import MASK, Columns, Fetched, Records, same_length
+from .records import MASK, Columns, Fetched, Records, checked_labels, same_length
 from .streamed import Streamed
 
 _LABELS = ("labels", "label")  # what the label of a row is called
@@ -45,7 +45,12 @@ class Foreign(Records):
 
     @cached_property
     def labels(self) -> Tensor:
-        return torch.cat([torch.zeros(0, dtype=torch.int64), *(self._label(i).reshape(1) for i in range(len(self)))])
+        given = torch.cat([torch.zeros(0).long(), *(self._label(i).reshape(1) for i in range(len(self)))])
+        if given.is_floating_point() and ((given == 0) | (given == 1)).all():
+            raise DataError(
+                "the labels are 0.0 and 1.0: give classes as whole numbers, and numbers to predict as floats."
+            )
+        return checked_labels(given)
 
     def _label(self, index: int) -> Tensor:
         try:
@@ -53,9 +58,11 @@ class Foreign(Records):
             label = torch.as_tensor(label)
         except (TypeError, ValueError, RuntimeError) as error:
             raise DataError(f"record {index} is not an (input, label) pair: {error}") from error
-        if label.numel() != 1 or label.is_floating_point() or label.item() < 0:
-            raise DataError(f"record {index} has the label {label.tolist()}, which is not a whole number from 0.")
-        return label.to(torch.int64)
+        if label.numel() != 1 or (not label.is_floating_point() and label.item() < 0):
+            raise DataError(
+                f"record {index} has the label {label.tolist()}, which is not a whole number from 0, nor a float."
+            )
+        return label
 
     def fetch(self, ids: Tensor) -> Fetched:
         if type(self.dataset) is TensorDataset:
@@ -73,7 +80,7 @@ class Table(Foreign):
 
     def __init__(self, table: Any, label: str, inputs: list[str]) -> None:
         super().__init__(table.select_columns([*inputs, label]))
-        names = class_names(table, label)
+        names = class_names(table, label, task_of(table, label))
         self._labels = label_numbers(table, label, names)
         self._columns = readers(table, "", label, names)
         self.classes = () if names == tuple(map(str, range(len(names)))) else names
@@ -146,7 +153,7 @@ def _from_table(table: Any) -> Records:
     if inputs := [name for name, feature in rest.items() if _is_numeric(feature)]:
         return Table(table, label, inputs)
     if images := [name for name, feature in rest.items() if isinstance(feature, datasets.Image)]:
-        return Streamed(table, images[0], label, class_names(table, label), 0)
+        return Streamed(table, images[0], label, class_names(table, label, task_of(table, label)), 0)
     raise DataError(f"none of the columns {listed(rest)} holds numbers: text is to be tokenized first, with table.map.")
 
 

@@ -24,15 +24,16 @@ NOTHING = torch.zeros(0, dtype=torch.int64)
 class Rule:
     """A way to say what to forget: a function of the text after the colon, the records, those trained on, and the seed.
 
-    `draws` is `records` or `classes` where the seed draws them at random; `private` hides the text from reports. One
-    that is `listed` names records one by one, and is also told which were forgotten `before`, and whether to `skip`
-    those that cannot be forgotten.
+    `draws` is `records` or `classes` where the seed draws them at random; `private` hides the text from reports; one
+    that `needs_classes` is not for numbers to predict. One that is `listed` names records one by one, and is also told
+    which were forgotten `before`, and whether to `skip` those that cannot be forgotten.
     """
 
     choose: Callable[..., Tensor]
     draws: str = ""
     private: bool = False
     listed: bool = False
+    needs_classes: bool = False
 
 
 @dataclass(frozen=True)
@@ -94,6 +95,10 @@ class Forget:
         `before` are those that it was trained on and has been made to forget.
         """
         text = self.text.partition(":")[2].strip()
+        if self._rule.needs_classes and records.regression:
+            raise DataError(
+                f"'{self.text}' names classes, and the labels are numbers: write for example where:label > 3."
+            )
         more = {"before": before, "skip": self.missing == SKIP} if self._rule.listed else {}
         chosen = self._rule.choose(text, records, among, seed, **more)
         if self._rule.listed and self.missing == SKIP and len(chosen) == 0:
@@ -204,10 +209,10 @@ def _concept(text: str, records: Records, among: Tensor, seed: int) -> Tensor:
 
 _RULES: dict[str, Rule] = {
     "random": Rule(_random, draws="records"),
-    "class": Rule(_class),
-    "classes": Rule(_classes, draws="classes"),
+    "class": Rule(_class, needs_classes=True),
+    "classes": Rule(_classes, draws="classes", needs_classes=True),
     "ids": Rule(_ids, private=True, listed=True),
     "keys": Rule(_keys, private=True, listed=True),
     "where": Rule(_where, private=True),
-    "concept": Rule(_concept),
+    "concept": Rule(_concept, needs_classes=True),
 }

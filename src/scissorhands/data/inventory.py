@@ -5,6 +5,7 @@ from collections import defaultdict
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from math import isfinite
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +14,7 @@ from torch import Tensor
 
 from ..errors import DataError, ReadError
 from ..files import read_json
-from .records import Array, Columns, Fetched, Records
+from .records import Array, Columns, Fetched, Records, checked_labels
 
 _MOST_CLASSES = 1 << 31
 
@@ -28,7 +29,7 @@ class Inventory:
 
     fingerprint: str
     shape: Sequence[int]
-    labels: Sequence[int]
+    labels: Sequence[float]  # whole numbers where they are classes
     hashes: Sequence[str]
     keys: Sequence[str] = ()
 
@@ -46,7 +47,7 @@ class Inventory:
         """Return the records that were not there any more."""
         return _places(not one for one in self.hashes)
 
-    def having(self, keys: Collection[str], labels: Collection[int]) -> set[int]:
+    def having(self, keys: Collection[str], labels: Collection[float]) -> set[int]:
         """Return the records that have one of these keys or labels."""
         found = {number for number, label in enumerate(self.labels) if label in labels}
         return found | {number for number, key in enumerate(self.keys) if key in keys}
@@ -79,9 +80,9 @@ def read_inventories(path: Path) -> dict[str, Inventory]:
 
 
 def _is_whole(one: Inventory) -> bool:
-    kinds = ((one.shape, int), (one.labels, int), (one.hashes, str), (one.keys, str))
+    kinds = ((one.shape, int), (one.labels, int | float), (one.hashes, str), (one.keys, str))
     lists = all(isinstance(values, list) and all(isinstance(x, kind) for x in values) for values, kind in kinds)
-    known = lists and all(0 <= label < _MOST_CLASSES for label in one.labels)
+    known = lists and all((isinstance(x, float) and isfinite(x)) or 0 <= x < _MOST_CLASSES for x in one.labels)
     counts = known and len(one.labels) == len(one.hashes) and len(one.keys) in (0, len(one.labels))
     return counts and isinstance(one.fingerprint, str)
 
@@ -102,7 +103,7 @@ class Aligned(Records):
 
     @cached_property
     def labels(self) -> Tensor:
-        return torch.tensor(self.known.labels, dtype=torch.int64)
+        return checked_labels(torch.tensor(self.known.labels))
 
     @cached_property
     def keys(self) -> tuple[str, ...]:

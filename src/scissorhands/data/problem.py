@@ -1,6 +1,5 @@
 """A Problem: all that a method may see. It holds no test data, so a method cannot peek at any."""
 
-import math
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -12,7 +11,7 @@ from torch import Tensor, nn
 
 from ..distributed import Batch, Inputs, each, fetch_share, mean_over_ranks, own_share
 from ..distributed.checkpoint import Progress
-from ..errors import DataError
+from ..errors import DataError, ModelError
 from ..randomness import generator
 from .records import Augment, Part
 
@@ -46,31 +45,71 @@ def cross_entropy(model: nn.Module, batch: Batch) -> Tensor:
 
 
 @dataclass(frozen=True)
+class SquaredError:
+    """The mean squared error of a batch, as a share of the variance of the labels, so that their unit does not matter.
+
+    A model that always says the mean label has 1.
+    """
+
+    variance: float
+
+    def __call__(self, model: nn.Module, batch: Batch) -> Tensor:
+        """Compute it on the model's device."""
+        inputs, labels = batch
+        found = predicted(forward(model, inputs))
+        return F.mse_loss(found, labels.to(found)) / self.variance
+
+
+def predicted(outputs: Tensor) -> Tensor:
+    """Return the number that a model says of each record; refuse outputs that are not one number for each.
+
+    >>> predicted(torch.tensor([[1.5], [2.5]]))
+    tensor([1.5000, 2.5000])
+    """
+    if outputs.dim() == 2 and outputs.shape[1] == 1:
+        return outputs[:, 0]
+    if outputs.dim() != 1:
+        raise ModelError(
+            f"the labels are numbers to predict, so the model must return one per record, and not {outputs.shape[-1]}."
+        )
+    return outputs
+
+
+@dataclass(frozen=True)
 class Problem:
     """What to forget, what to retain, and the loss that says how well the model does on a batch of either."""
 
     forget: Part  # the records to forget
     retain: Part  # the records that the model was trained on and keeps
     calibration: Part | None = None  # records that the model was never trained on, for methods to look at
-    loss: Loss = cross_entropy  # the mean over a batch; with many processes, over their shares together
+    loss: Loss = cross_entropy  # of a batch, over all processes; where labels are numbers, SquaredError is the default
     seed: int = 0  # of all random numbers: the same seed gives the same bits
     augment: Augment | None = None  # changes the inputs of a training batch, each record by itself
     progress: Progress = field(default_factory=Progress)  # where checkpoints are written and read
     warn_on_damage: bool = True  # whether a method measures the damage that it does, and warns of it
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "loss", mean_over_ranks(self.loss))
+        by_default = self.loss is cross_entropy and self.regression
+        object.__setattr__(self, "loss", mean_over_ranks(SquaredError(self.variance) if by_default else self.loss))
+
+    @property
+    def regression(self) -> bool:
+        """Whether the labels are numbers to predict, and not classes."""
+        return self.retain.records.regression
+
+    @property
+    def variance(self) -> float:
+        """The variance of the labels that the model was trained on, where they are numbers to predict."""
+        labels = torch.cat([self.forget.labels, self.retain.labels]).double()
+        found = labels.var(correction=0).item()
+        if not found > 0:
+            raise DataError(f"all {len(labels)} labels are the same number, so there is nothing to predict.")
+        return found
 
     @property
     def classifies(self) -> bool:
         """Whether the loss is that of a classifier, so that a record is right or wrong."""
         return getattr(self.loss, "loss", self.loss) is cross_entropy
-
-    @property
-    def chance_loss(self) -> float:
-        """The loss of a random guess among all classes; infinity if the model is not a classifier."""
-        records = self.forget.records
-        return math.log(len(records.classes) or int(records.labels.max()) + 1) if self.classifies else math.inf
 
     def batches(self, part: Part, size: int, *purpose: str | int) -> Iterator[Batch]:
         """Walk the part once, shuffled and augmented; the order depends on the seed and the purpose alone.

@@ -24,7 +24,7 @@ Columns = Mapping[str, Callable[[], Array]]
 
 
 class Records(ABC):
-    """Labeled inputs. `classes` names the labels, and is empty where nobody named them.
+    """Labeled inputs. `classes` names the labels, and is empty where nobody named them, or where labels are numbers.
 
     `fingerprint` is a hash of the content, and is empty where the content is the user's own object. `drawn_from` names
     the table of which the records are a random draw: two draws of one table are alike. It is empty where nobody knows.
@@ -41,7 +41,7 @@ class Records(ABC):
     @property
     @abstractmethod
     def labels(self) -> Tensor:
-        """The label of every record, as whole numbers from 0."""
+        """The label of every record: its class, as a whole number from 0, or the number to predict, as a float."""
 
     @abstractmethod
     def fetch(self, ids: Tensor) -> Fetched:
@@ -62,8 +62,23 @@ class Records(ABC):
         """What is known of the records besides the input, each behind a function that reads it."""
         return {"label": self.labels.numpy}
 
+    @property
+    def regression(self) -> bool:
+        """Whether the labels are numbers to predict, and not classes."""
+        return self.labels.is_floating_point()
+
+    @property
+    def groups(self) -> Tensor:
+        """The class of every record; where labels are numbers to predict, all are of one."""
+        return torch.zeros(len(self), dtype=torch.int64) if self.regression else self.labels
+
     def wrong_labels(self, ids: Tensor, draw: torch.Generator) -> Tensor:
-        """Draw a random label for each of these records, from all classes, including the true one."""
+        """Draw a random label for each of these records, from all classes, including the true one.
+
+        Where labels are numbers to predict, it is the label of a random record.
+        """
+        if self.regression:
+            return self.labels[torch.randint(len(self), (len(ids),), generator=draw)]
         classes = len(self.classes) or int(self.labels.max()) + 1
         return torch.randint(classes, (len(ids),), generator=draw)
 
@@ -100,6 +115,22 @@ def held_by(metadata: Mapping[str, str]) -> set[str]:
     return {*metadata.get(_RECORDS, "").split()}
 
 
+def checked_labels(labels: Tensor) -> Tensor:
+    """Return labels as 64-bit whole numbers, or as 32-bit floats; refuse one that is not finite.
+
+    >>> checked_labels(torch.tensor([2, 0], dtype=torch.uint8)), checked_labels(torch.tensor([2.5]).double())
+    (tensor([2, 0]), tensor([2.5000]))
+    """
+    if not labels.is_floating_point():
+        return labels.to(torch.int64)
+    found = labels.to(torch.float32)
+    if len(wrong := (~found.isfinite()).nonzero()):
+        raise DataError(
+            f"record {int(wrong[0])} has the label {float(labels[wrong[0]])}, which is no number to predict."
+        )
+    return found
+
+
 def one_line(key: object) -> str:
     r"""Return a key as one line of text, in which control characters are escaped.
 
@@ -126,10 +157,10 @@ class Stored(Records):
         key: str = "",
         hashes: Sequence[str] = (),
     ) -> None:
-        if len(inputs) != len(labels) or labels.dim() != 1 or labels.is_floating_point():
-            raise DataError(f"{len(inputs)} inputs need as many labels, each a whole number.")
+        if len(inputs) != len(labels) or labels.dim() != 1:
+            raise DataError(f"{len(inputs)} inputs need as many labels, each a number.")
         self.inputs = inputs
-        self._labels = labels.to(torch.int64)
+        self._labels = checked_labels(labels)
         self.classes = classes
         self._columns = columns or {}
         self._fingerprint = fingerprint
@@ -235,6 +266,11 @@ class Part:
     def labels(self) -> Tensor:
         """The label of every record of the part."""
         return self.records.labels[self.ids]
+
+    @property
+    def groups(self) -> Tensor:
+        """The class of every record of the part; where labels are numbers to predict, all are of one."""
+        return self.records.groups[self.ids]
 
     @property
     def fingerprint(self) -> str:

@@ -1,4 +1,4 @@
-"""Where data comes from: digits (inside scikit-learn's wheel), a file, a folder, or the Hugging Face hub.
+"""Where data comes from: digits and diabetes (inside scikit-learn's wheel), a file, a folder, or the Hugging Face hub.
 
 A small set of images is decoded once into uint8 tensors, which are cached on disk, for the user alone, under a hash of
 what was decoded. A set that would take more than the memory budget is decoded batch by batch instead.
@@ -18,9 +18,9 @@ from torch import Tensor
 
 from ..errors import DataError, did_you_mean, listed
 from ..randomness import generator
-from ..settings import Rule, Settings, count, non_negative, setting
+from ..settings import Rule, Settings, count, non_negative, one_of, setting
 from ..settings import text as words
-from .columns import class_names, label_column
+from .columns import CLASSIFICATION, REGRESSION, class_names, label_column, task_of
 from .folders import splits
 from .images import LARGEST, augmentation
 from .listing import Splits
@@ -46,12 +46,14 @@ class Known:
 KNOWN = {
     "digits": Known(),
     "noisy-digits": Known(),
+    "diabetes": Known(),
     "cifar10": Known("uoft-cs/cifar10", augment="crop,flip"),
     "cifar100": Known("uoft-cs/cifar100", label="fine_label", augment="crop,flip"),
     "svhn": Known("ufldl-stanford/svhn", "cropped_digits"),
     "celebamask-hq": Known(augment="flip"),
 }
-_NOISE = {"digits": 0.0, "noisy-digits": 100.0}  # inside scikit-learn; the deviation of noise, in levels of gray
+_NOISE = {"digits": 0.0, "noisy-digits": 100.0}  # the deviation of noise, in levels of gray
+_INSIDE = (*_NOISE, "diabetes")  # scikit-learn
 
 
 @dataclass(frozen=True)
@@ -72,6 +74,11 @@ class Source(Settings):
     columns: str = setting("", words, "the columns of numbers to learn from, as in age,income; by default all")
     text: str = setting("", words, "the column that holds the texts; found if there is one")
     label: str = setting("", words, "the column that holds the labels; found if there is one")
+    task: str = setting(
+        "",
+        one_of("", CLASSIFICATION, REGRESSION),
+        "whether labels are classes or numbers to predict; by default these, where they are floats",
+    )
     key: str = setting("", words, "the column that says what a record is called; by default its path, or its number")
     test: str = setting("", words, "the split or file of test records, found if called test; or a share, as 20%")
     size: int = setting(0, _side, "resize images to this height and width; 0 leaves them")
@@ -83,7 +90,7 @@ class Source(Settings):
 
     def here(self) -> bool:
         """Return whether the data can be read without a download."""
-        return self.name in _NOISE or _place(self.name) is not None
+        return self.name in _INSIDE or _place(self.name) is not None
 
     def load(self, cache: bool = True, kind: Kind | None = None) -> Data:
         """Read the data, as a kind that a model takes, or else images if there are some, or else numbers.
@@ -92,11 +99,8 @@ class Source(Settings):
         """
         known = KNOWN.get(self.name, Known())
         augment = augmentation(self.augment or known.augment)
-        if self.name in _NOISE:
-            for setting_name in ("image", "columns", "text", "label", "key", "test", "size"):
-                if getattr(self, setting_name):
-                    raise DataError(f"'{setting_name}' cannot be set for {self.name}, which comes inside scikit-learn.")
-            return self._scaled(Data(*_digits(self.name, self.limit), augment))
+        if self.name in _INSIDE:
+            return self._inside(augment)
         place = _place(self.name)
         train, test, drawn = self._tables(self._splits(place, known))
         if not len(train) or not len(test):
@@ -105,7 +109,8 @@ class Source(Settings):
         require_own(settings, Source().to_dict(), kind, self.name)
         label = label_column(train, self.label or (known.label if known.label in train.column_names else ""))
         root = str(place.resolve()) if place else ""
-        reading = Reading(train, label, class_names(train, label), root, self.memory if cache else 0.0, settings)
+        classes = class_names(train, label, task_of(train, label, self.task))
+        reading = Reading(train, label, classes, root, self.memory if cache else 0.0, settings)
         data = Data(kind.read(train, reading), kind.read(test, reading), augment)
         if drawn:
             data.train.drawn_from = data.test.drawn_from = drawn
@@ -116,6 +121,16 @@ class Source(Settings):
                 f"training images are {shown(shapes[0])} and test images {shown(shapes[1])}: make them alike."
             )
         return self._scaled(data)
+
+    def _inside(self, augment: Augment | None) -> Data:
+        """Return a data set that comes inside scikit-learn."""
+        table = ("augment", "mean", "std") if self.name not in _NOISE else ()
+        for name in ("image", "columns", "text", "label", "task", "key", "test", "size", *table):
+            if getattr(self, name):
+                raise DataError(f"'{name}' cannot be set for {self.name}, which comes inside scikit-learn.")
+        if self.name in _NOISE:
+            return self._scaled(Data(*_digits(self.name, self.limit), augment))
+        return Data(*_diabetes(self.limit), None)
 
     def _scaled(self, data: Data) -> Data:
         """Give images as floats if that was asked for."""
@@ -177,6 +192,21 @@ def _digits(name: str, limit: int) -> tuple[Stored, Stored]:
         for ids in (order[360:][: limit or None], order[:360])
     )
     return train, test
+
+
+def _diabetes(limit: int) -> tuple[Stored, Stored]:
+    """Load scikit-learn's 442 patients, whose diabetes a year later is a number; a random fifth are the test data."""
+    from sklearn.datasets import load_diabetes
+
+    known = load_diabetes(scaled=False)
+    rows, labels = (torch.from_numpy(values.astype(np.float32)) for values in (known.data, known.target))
+    order = torch.randperm(len(labels), generator=generator(0, "diabetes"))
+
+    def some(ids: Tensor) -> Stored:
+        columns = {name: rows[ids, place].numpy for place, name in enumerate(known.feature_names)}
+        return Stored(rows[ids], labels[ids], columns=columns, drawn_from="diabetes")
+
+    return some(order[88:][: limit or None]), some(order[:88])
 
 
 @cache

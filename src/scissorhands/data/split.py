@@ -76,19 +76,19 @@ def split(
     current = _without(_without(trained, earlier), train.missing)
     forgotten = (wanted := asked(forget)).ids(train, current, seed, earlier)
     retained = _without(current, forgotten)
-    gone = _without(train.labels[torch.cat([earlier, forgotten])].unique(), train.labels[retained].unique())
+    gone = _without(train.groups[torch.cat([earlier, forgotten])].unique(), train.groups[retained].unique())
     parts = [_but(part, Part(train, earlier)) for part in (*halves(held), rest, held)]
     calibration, audit, tested = (_of_classes(part, gone, invert=True) for part in parts[:3])
     if len(tested) == 0 and given is not None:
         raise DataError("no test record is left to score: the test data holds only classes that are forgotten whole.")
     alike = [part for part in (audit, tested) if len(part) and one_table(train, part.records)]
     drawn = "drawn" if alike else "test"
-    whole = bool(torch.isin(train.labels[forgotten], gone).all())
+    whole = bool(torch.isin(train.groups[forgotten], gone).all())
     kind = "classes" if whole else drawn if wanted.drawn else "chosen"
     # A retrained model does not know a class that is gone, so its records are compared with unseen ones of that class.
     others = [parts[3], rest] if whole else alike if kind == "drawn" else [audit, tested]
     if kind != "drawn":
-        others = [_of_classes(part, train.labels[forgotten].unique()) for part in others]
+        others = [_of_classes(part, train.groups[forgotten].unique()) for part in others]
     return Split(
         Part(train, forgotten),
         Part(train, retained),
@@ -129,12 +129,12 @@ def held_out(records: Records, share: float, seed: int) -> Tensor:
 
     Of n records of a class it draws share · n, rounded up or down so that the share of all records is right.
     """
-    return _drawn_by_class(records.labels, share, generator(seed, "unseen"))
+    return _drawn_by_class(records.groups, share, generator(seed, "unseen"))
 
 
 def halves(held: Part) -> tuple[Part, Part]:
     """Divide records that were never trained on into those for calibration and those for audits, class by class."""
-    first = _drawn_by_class(held.labels, 0.5, generator(0, "calibration"))
+    first = _drawn_by_class(held.groups, 0.5, generator(0, "calibration"))
     return replace(held, ids=held.ids[first]), replace(held, ids=_without(held.ids, held.ids[first]))
 
 
@@ -167,7 +167,7 @@ def _ids(given: Iterable[int], records: Records, name: str) -> Tensor:
 
 def _of_classes(part: Part, classes: Tensor, invert: bool = False) -> Part:
     """Keep the records of these classes, or, inverted, those of all others; leave out what is missing."""
-    chosen = part.ids[torch.isin(part.labels, classes, invert=invert)]
+    chosen = part.ids[torch.isin(part.groups, classes, invert=invert)]
     return replace(part, ids=_without(chosen, part.records.missing))
 
 

@@ -14,7 +14,7 @@ from ..distributed import rank
 from ..errors import NoReferenceError, ScissorhandsError
 from ..methods.method import Method
 from ..methods.training import Training
-from ..metrics import GAP_OVER, METRICS, Observations, Verdict, accuracy, avg_gap, verdict
+from ..metrics import METRICS, Observations, Verdict, accuracy, avg_gap, gap_over, skill, verdict
 from .context import Context, Evaluation, discard_shadows
 from .observations import due, gather, wanted
 from .predict import predict, require_fit
@@ -41,7 +41,7 @@ class Scores:
 
     @property
     def avg_gap(self) -> float:
-        """Return the mean distance to the reference in the paper's four percentages, from the scores as stored."""
+        """Return the mean distance to the reference, from the scores as stored: see `avg_gap` in the metrics."""
         if not self.reference:
             raise NoReferenceError("Avg. Gap needs a reference: evaluate against a retrained model.")
         _require_all(self.values)
@@ -85,7 +85,7 @@ class Scores:
 
 def _require_all(values: Mapping[str, float]) -> None:
     """Refuse scores that lack one of those that the gap is made of."""
-    for name in GAP_OVER:
+    for name in gap_over(values):
         if name not in values:
             raise NoReferenceError(f"Avg. Gap needs '{name}', which was not measured on both models.")
 
@@ -115,7 +115,7 @@ def evaluate(
         settings or Evaluation(),
         Trainer(model, training, folder=files.cache("models")) if training else None,
         method,
-        original_accuracy=accuracy(before["forget"].logits, before["forget"].labels) if before else None,
+        original_accuracy=skill(before["forget"]) if before else None,
     )
     observed: dict[str, Any] = outputs(model, split.parts())
     if before:
@@ -151,9 +151,10 @@ def examine(
     """Return the scores up to a level and all observations behind them, without computing again what is known."""
     counts = {name: len(part) for name, part in context.split.parts().items()}
     scores = known or Scores({}, counts, manifest=context.split.manifest)
-    found, failed = gather(context, wanted(level, scores.values, observed), log)
+    numbers = context.problem.regression
+    found, failed = gather(context, wanted(level, scores.values, observed, numbers), log)
     observed = {**observed, **found}
-    scores = measure(observed, due(level, scores.values), failed, scores)
+    scores = measure(observed, due(level, scores.values, numbers), failed, scores)
     return judge(scores, observed, context.split.kind), observed
 
 

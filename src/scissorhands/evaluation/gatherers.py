@@ -12,7 +12,7 @@ from torch import Tensor
 from ..data.problem import Log
 from ..data.records import Joined, Part
 from ..errors import ModelError, SettingError
-from ..metrics import scaled_logit
+from ..metrics import normal_score
 from ..randomness import generator
 from . import probes
 from .context import SEED, Context, Pace
@@ -167,7 +167,7 @@ def _shadows(context: Context, log: Log) -> dict[str, Any]:
             problem = replace(context.problem, forget=forgets[seed], retain=retain, seed=seed)
             context.method.scrub(shadow, problem, log)
         said = predict(shadow, _pool(context))
-        scores.append(scaled_logit(said.logits, said.labels))
+        scores.append(normal_score(said))
     return {"shadows": torch.stack(scores), "shadows_trained": draws}
 
 

@@ -29,26 +29,26 @@ class Step:
     seconds: float
 
 
-def wanted(level: str, known: Iterable[str], at_hand: Iterable[str]) -> list[str]:
+def wanted(level: str, known: Iterable[str], at_hand: Iterable[str], regression: bool = False) -> list[str]:
     """List the observations to gather for the metrics of the level that are not known yet, in the table's order."""
     have = {*at_hand}
-    needs = [{*METRICS[name].needs} - have for name in due(level, known)]
+    needs = [{*METRICS[name].needs} - have for name in due(level, known, regression)]
     missing = {need for some in needs if some <= GATHERERS.keys() for need in some}
     return [name for name in GATHERERS if name in missing]
 
 
-def due(level: str, known: Iterable[str]) -> list[str]:
-    """List the metrics of a level, and of those below, that are not known yet."""
+def due(level: str, known: Iterable[str], regression: bool = False) -> list[str]:
+    """List the metrics of a level, and of those below, that are not known yet, for classes or numbers to predict."""
     if level not in LEVELS:
         raise SettingError(f"there is no level '{level}'. {did_you_mean(level, LEVELS)}")
     have, highest = {*known}, LEVELS.index(level)
-    computed = {name for name, metric in METRICS.items() if metric.compute}
+    computed = {name for name, metric in METRICS.items() if metric.compute and metric.applies_to(regression)}
     return [name for name in METRICS if name in computed - have and LEVELS.index(METRICS[name].level) <= highest]
 
 
-def computable(level: str, known: Iterable[str], at_hand: Iterable[str]) -> list[str]:
+def computable(level: str, known: Iterable[str], at_hand: Iterable[str], regression: bool = False) -> list[str]:
     """List the metrics of a level that are not known yet, and for which all observations are at hand."""
-    return [name for name in due(level, known) if {*METRICS[name].needs} <= {*at_hand}]
+    return [name for name in due(level, known, regression) if {*METRICS[name].needs} <= {*at_hand}]
 
 
 def still_good(known: Iterable[str], before: Mapping[str, Any], now: Mapping[str, Any]) -> list[str]:

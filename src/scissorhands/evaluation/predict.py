@@ -7,7 +7,7 @@ from typing import Any
 import torch
 from torch import nn
 
-from ..data.problem import forward
+from ..data.problem import forward, predicted
 from ..data.records import Part, Records
 from ..distributed import Inputs, any_rank, gather_rows
 from ..errors import ModelError
@@ -24,13 +24,13 @@ def predict(model: nn.Module, part: Part) -> Outputs:
             gather_rows(forward(model, inputs).cpu(), len(ids))
             for ids, (inputs, _) in zip(part.ids.split(BATCH_SIZE), part.batches(BATCH_SIZE), strict=True)
         ]
-    return Outputs(torch.cat(found).float(), part.labels)
+    said = torch.cat(found).float()
+    return Outputs(predicted(said)[:, None] if part.records.regression else said, part.labels)
 
 
 def require_fit(model: nn.Module, records: Records) -> None:
     """Refuse a model that cannot take the records' inputs, or whose outputs do not fit their labels."""
     inputs, _ = records.fetch(torch.arange(min(2, len(records))))
-    highest = int(records.labels.max())
     try:
         with evaluating(model), torch.no_grad():
             outputs = forward(model, inputs)
@@ -42,11 +42,15 @@ def require_fit(model: nn.Module, records: Records) -> None:
                 "--data-set mean=0.5 --data-set std=0.5; mean=0 is from 0 to 1."
             )
         raise ModelError(f"the model cannot take inputs of shape {_shapes(inputs)}: {reason}") from None
+    if records.regression and isinstance(outputs, torch.Tensor) and outputs.dim() in (1, 2):
+        outputs = predicted(outputs)[:, None]
     if not isinstance(outputs, torch.Tensor) or outputs.dim() != 2:
         raise ModelError(f"the model must return one row of scores per record, not {_shape(outputs)}.")
     if any_rank(not bool(outputs.isfinite().all())):
         raise ModelError("the model returns values that are not finite: its weights are broken or do not fit the data.")
-    wanted = len(records.classes)
+    if records.regression:
+        return
+    wanted, highest = len(records.classes), int(records.labels.max())
     if (wanted and outputs.shape[1] != wanted) or outputs.shape[1] <= highest:
         labels = f"{wanted} classes" if wanted else f"labels up to {highest}"
         raise ModelError(f"the model has {outputs.shape[1]} outputs, but the data has {labels}.")

@@ -17,7 +17,7 @@ from ..distributed import copy_model, gather_rows
 from ..errors import ModelError
 from ..methods.modes import evaluating
 from ..methods.training import Training
-from ..metrics import Outputs, accuracy
+from ..metrics import Outputs, skill
 from ..randomness import generator
 from .predict import BATCH_SIZE, predict
 
@@ -73,16 +73,16 @@ def few_shot(model: nn.Module, problem: Problem, shots: int, batch_size: int, lo
 
 
 def relearn(model: nn.Module, problem: Problem, wanted: float, batch_size: int, most: int, log: Log = ignore) -> Tensor:
-    """Train on the forgotten records until their accuracy is as wanted; return it before and after each epoch.
+    """Train on the forgotten records until the model is as good on them as wanted.
 
-    As in the paper the learning rate is 0.001; it goes on for as many epochs as `most`.
+    Return how good it is before and after each epoch, which is its accuracy or minus the mean absolute error. As in the
+    paper the learning rate is 0.001; it goes on for as many epochs as `most`.
     """
     copy = copy_model(model)
     found: list[float] = []
 
     def reached() -> bool:
-        outputs = predict(copy, problem.forget)
-        found.append(accuracy(outputs.logits, outputs.labels))
+        found.append(skill(predict(copy, problem.forget)))
         return found[-1] >= wanted
 
     if not reached():

@@ -106,7 +106,7 @@ def _statement(
     return {
         "format": 1,
         "packed": packed,
-        "task": task.noun,
+        "task": "regression" if "retain_mae" in values else task.noun,
         "requests": [dict(one) for one in requests],
         "ledger": ledger,
         "before": len(run.ids("before")),

@@ -6,8 +6,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from ..metrics import Outputs
-from ..metrics.perrecord import scaled_logit
+from ..metrics import Outputs, sureness
 
 _LEAST = 10  # records in a bin, so that none stands alone
 
@@ -21,7 +20,7 @@ def recount(observed: Mapping[str, Any], values: Mapping[str, float]) -> dict[st
     parts = {name: said for name, said in observed.items() if isinstance(said, Outputs)}
     right = {name: _right(said) for name, said in parts.items() if f"{name}_accuracy" in values}
     known = "auc" in values and {"forget", "others"} <= parts.keys()
-    scores = [scaled_logit(parts[name].logits, parts[name].labels) for name in ("forget", "others")] if known else []
+    scores = [sureness(parts[name]) for name in ("forget", "others")] if known else []
     return {"right": right, "bins": binned(*scores) if known else []}
 
 

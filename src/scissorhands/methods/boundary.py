@@ -43,6 +43,7 @@ class BoundaryShrink(Method):
     """
 
     paper: ClassVar[str] = "Chen et al., CVPR 2023"
+    needs_classes: ClassVar[bool] = True
     copies: ClassVar[int] = 4
 
     fgsm: float = setting(0.1, positive, "size of the adversarial step, in units of the input", search=10)
@@ -88,6 +89,7 @@ class BoundaryExpand(Method):
     """
 
     paper: ClassVar[str] = "Chen et al., CVPR 2023"
+    needs_classes: ClassVar[bool] = True
 
     epochs: int = setting(10, count, "passes over the forget data")
     optimizer: str = setting("sgd", optimizers, "what takes the steps; for a run, what trained its model")

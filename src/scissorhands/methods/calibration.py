@@ -1,8 +1,8 @@
 """Calibration: forgotten records should be known as well as unseen ones, no better and no worse.
 
-How well a record is known is its margin: the log-odds of its label. A retrained model treats forgotten records as it
-treats unseen ones, so the margins of the former are moved onto the distribution of those of the latter, from either
-side. No retrained model is needed for that.
+How well a record is known is its margin: the log-odds of its label or, where numbers are predicted, minus the absolute
+error, which keeps its sign. A retrained model treats forgotten records as it treats unseen ones, so the margins of the
+former are moved onto the distribution of those of the latter, from either side. No retrained model is needed for that.
 """
 
 from collections.abc import Callable
@@ -11,7 +11,7 @@ import torch
 from torch import Tensor, nn
 
 from ..data.labels import Relabeled
-from ..data.problem import Loss, Problem
+from ..data.problem import Loss, Problem, predicted
 from ..data.records import Part
 from ..distributed import Batch
 from ..errors import SettingError
@@ -38,21 +38,24 @@ class Targets:
 
     def __init__(self, original: nn.Module, problem: Problem) -> None:
         """Measure the model before it is changed."""
-        if not problem.classifies:
-            raise SettingError("reading='calibrated' is for classifiers: choose reading='bounded' or 'paper'.")
+        if not (problem.classifies or problem.regression):
+            raise SettingError("reading='calibrated' is for classifiers and regression: choose 'bounded' or 'paper'.")
         self.labels, self.unseen = problem.forget.labels, calibration_of(problem)
         self.forget = _numbered(problem.forget)
         self._seed, self._part = problem.seed, problem.forget
-        self._median = _median_margins(logits_of(original, self.unseen))[self.labels]
-        self._kept = torch.isin(self.labels, problem.retain.labels)  # records of classes that are not forgotten whole
+        said = logits_of(original, self.unseen)
+        self._unit = _unit(said, self.unseen.labels, problem.variance) if problem.regression else 1.0
+        self._kept = torch.isin(problem.forget.groups, problem.retain.groups)  # of classes that are not forgotten whole
+        self._median = torch.zeros(len(self._kept)) if problem.regression else _median_margins(said)[self.labels]
         self._stand_ins = stand_ins(problem)[self._kept]
         self._every = max(_RARELY, (len(self._part) + len(self.unseen)) // _AT_MOST)
 
     def measure(self, model: nn.Module) -> tuple[Tensor, Tensor]:
         """Return the margins of the forgotten records, and their targets."""
-        found, said = margins(logits_of(model, self._part), self.labels), logits_of(model, self.unseen)
+        found = self._margins(logits_of(model, self._part), self.labels)
+        unseen = self._margins(logits_of(model, self.unseen), self.unseen.labels)
         targets = self._median.minimum(found)
-        targets[self._kept] = same_rank(found[self._kept], margins(said, self.unseen.labels)[self._stand_ins])
+        targets[self._kept] = same_rank(found[self._kept], unseen[self._stand_ins])
         return found, targets
 
     def loss(self, descent: Descent, batch: Batch) -> Loss:
@@ -65,13 +68,18 @@ class Targets:
             descent.memory[_TARGETS] = self.measure(descent.model)[1]
         targets = descent.memory[_TARGETS].cpu()[batch.labels]
         with torch.no_grad(), evaluating(descent.model):
-            found = margins(logits(descent.model, batch), self.labels[batch.labels])
+            found = self._margins(logits(descent.model, batch), self.labels[batch.labels])
         slope = (found - targets.to(found)).clamp(-1, 1)
 
         def loss(model: nn.Module, batch: Batch) -> Tensor:
-            return -(slope * margins(logits(model, batch), self.labels[batch.labels])).mean()
+            return -(slope * self._margins(logits(model, batch), self.labels[batch.labels])).mean()
 
         return loss
+
+    def _margins(self, scores: Tensor, labels: Tensor) -> Tensor:
+        if not labels.is_floating_point():
+            return margins(scores, labels)
+        return -(predicted(scores) - labels.to(scores)).abs() / self._unit
 
     def are_met(self, model: nn.Module) -> bool:
         """Return whether a test cannot tell forgotten records from unseen ones.
@@ -124,6 +132,11 @@ def margins(scores: Tensor, labels: Tensor) -> Tensor:
     return scores.gather(1, own).squeeze(1) - scores.scatter(1, own, -torch.inf).logsumexp(1)
 
 
+def _unit(scores: Tensor, labels: Tensor, variance: float) -> float:
+    """Return half the mean absolute error on unseen records, in which errors are counted; of an exact model, not 0."""
+    return float(max((predicted(scores) - labels).abs().mean().item() / 2, 1e-3 * variance**0.5))
+
+
 def _median_margins(scores: Tensor) -> Tensor:
     """Return for each class the median over all records of their margins for it."""
     classes = torch.arange(scores.shape[1])
@@ -164,7 +177,7 @@ def stand_ins(problem: Problem) -> Tensor:
 
     It is of the same class, where there is one, and of any class otherwise.
     """
-    forgotten, unseen = problem.forget.labels, calibration_of(problem).labels
+    forgotten, unseen = problem.forget.groups, calibration_of(problem).groups
     rows = torch.empty_like(forgotten)
     for label in forgotten.unique().tolist():
         places, pool = (forgotten == label).nonzero().flatten(), (unseen == label).nonzero().flatten()
@@ -176,6 +189,6 @@ def stand_ins(problem: Problem) -> Tensor:
 
 def _numbered(part: Part) -> Part:
     """Label the records of a part by their places in it."""
-    places = torch.zeros_like(part.records.labels)
+    places = torch.zeros(len(part.records), dtype=torch.int64)
     places[part.ids] = torch.arange(len(part))
     return Part(Relabeled(part.records, places), part.ids)

@@ -1,6 +1,6 @@
 """Damage: what a model lost on data that it should have kept. One rule, which every surface tells.
 
-Accuracy counts where the model is a classifier, and the loss where it is something else.
+Accuracy counts where the model is a classifier, R² where it predicts numbers, and the loss where it is something else.
 """
 
 import warnings
@@ -11,16 +11,17 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from ..data.problem import Log, Problem, ignore
+from ..data.problem import Log, Problem, ignore, predicted
 from ..data.records import Part
 from ..randomness import seeded
 from .modes import evaluating
 from .outputs import logits_of
 
-FELL = 5.0  # points of accuracy that a model may lose
+FELL = 5.0  # points of accuracy that a model may lose, or hundredths of R²
 GREW = 2.0  # times that its loss may grow
 FEW = 300  # calibration, audit or test records: of fewer, chance alone loses 5 points now and then
 _GUESS = 0.2  # of the way from a guess to being always right: below that, a model knows next to nothing
+_MEAN = 0.05  # R² that is hardly better than that of the mean label, which is 0
 _LOOKED_AT = 2048  # records of a kind that are looked at where nobody asked for scores
 _BATCH = 32  # records at a time, where the loss is measured
 
@@ -44,6 +45,8 @@ def damage(before: Mapping[str, float], after: Mapping[str, float], strictness: 
     'accuracy on the retained data fell from 97.2 to 60.9 %'
     >>> damage({"retain_error": 0.02}, {"retain_error": 0.05})
     'the loss on the retained data grew from 0.0200 to 0.0500'
+    >>> damage({"retain_r2": 0.81}, {"retain_r2": 0.7})
+    'R² on the retained data fell from 0.81 to 0.70'
     >>> damage({"retain_accuracy": 97.2, "test_accuracy": 90.0}, {"retain_accuracy": 93.0, "test_accuracy": 88.0})
     ''
     """
@@ -52,6 +55,9 @@ def damage(before: Mapping[str, float], after: Mapping[str, float], strictness: 
         was, now = (known.get(f"{part}_accuracy") for known in (before, after))
         if was is not None and now is not None and was - now > FELL / strictness:
             found.append(f"accuracy on the {name} data fell from {was:.1f} to {now:.1f} %")
+        was, now = (known.get(f"{part}_r2") for known in (before, after))
+        if was is not None and now is not None and 100 * (was - now) > FELL / strictness:
+            found.append(f"R² on the {name} data fell from {was:.2f} to {now:.2f}")
         was, now = (known.get(f"{part}_error") for known in (before, after))
         if was is not None and now is not None and now > (1 + (GREW - 1) / strictness) * was:
             found.append(f"the loss on the {name} data grew from {was:.4f} to {now:.4f}")
@@ -59,12 +65,14 @@ def damage(before: Mapping[str, float], after: Mapping[str, float], strictness: 
 
 
 def points_lost(before: Mapping[str, float], after: Mapping[str, float]) -> float:
-    """Return how many points of accuracy were lost on the data where most were lost.
+    """Return how many points of accuracy, or hundredths of R², were lost on the data where most were lost.
 
     >>> points_lost({"retain_accuracy": 97, "test_accuracy": 90}, {"retain_accuracy": 95, "test_accuracy": 91})
     2
     """
-    return max(before[name] - after[name] for name in before if name.endswith("_accuracy"))
+    points = {"accuracy": 1, "r2": 100}
+    lost = [(name.rpartition("_")[2], before[name] - after[name]) for name in before if name != "guess"]
+    return max(points[kind] * change for kind, change in lost)
 
 
 def judged(known: Mapping[str, float], counts: Mapping[str, int], judged_on: tuple[str, ...]) -> dict[str, float]:
@@ -102,6 +110,16 @@ def guesses(said: Tensor, labels: Tensor) -> str:
     return f"the model is right about {100 * right:.1f} % of its training data, no more often than by a guess"
 
 
+def knows_little(r2: float) -> str:
+    """Say that a model of numbers is no better on its training data than the mean label, whose R² is 0; else nothing.
+
+    >>> knows_little(-0.5), knows_little(0.5)
+    ('the model has an R² of -0.50 on its training data, no better than always saying the mean', '')
+    """
+    known = "the model has an R² of {:.2f} on its training data, no better than always saying the mean"
+    return "" if r2 >= _MEAN else known.format(r2)
+
+
 def _swapped(said: Tensor, labels: Tensor, size: int) -> str:
     """Say which classes the model takes for each other, as with labels in another order; empty if none.
 
@@ -126,6 +144,7 @@ def warns_of_damage(scrub: Callable[..., None]) -> Callable[..., None]:
 
     @wraps(scrub)
     def watching(method: Any, model: nn.Module, problem: Problem, log: Log = ignore) -> None:
+        method.require_labels(problem)
         if not problem.warn_on_damage:
             scrub(method, model, problem, log)
             return
@@ -140,20 +159,26 @@ def warns_of_damage(scrub: Callable[..., None]) -> Callable[..., None]:
 
 
 def utility(model: nn.Module, problem: Problem, judged_on: tuple[str, ...] = ("retain",)) -> dict[str, Any]:
-    """Measure accuracy, or else the loss, on a sample of the data that the model should keep."""
+    """Measure accuracy, or R², or else the loss, on a sample of the data that the model should keep."""
     found: dict[str, Any] = {}
     parts = {"retain": problem.retain, "calibration": problem.calibration}
     for name, part in parts.items():
         if name not in judged_on or part is None or (name != "retain" and len(part) < FEW) or not len(part):
             continue
         some = problem.sample(part, min(1.0, _LOOKED_AT / len(part)), "damage")
-        if not problem.classifies:
+        if problem.regression:
+            off = predicted(logits_of(model, some)).double() - some.labels
+            found[f"{name}_r2"] = 1 - off.square().mean().item() / problem.variance
+            guess = knows_little(found[f"{name}_r2"])
+        elif problem.classifies:
+            said = logits_of(model, some).argmax(1)
+            found[f"{name}_accuracy"] = 100 * (said == some.labels).double().mean().item()
+            guess = guesses(said, some.labels)
+        else:
             found[f"{name}_error"] = mean_loss(model, problem, some)
             continue
-        said = logits_of(model, some).argmax(1)
-        found[f"{name}_accuracy"] = 100 * (said == some.labels).double().mean().item()
         if name == "retain":
-            found["guess"] = guesses(said, some.labels)
+            found["guess"] = guess
     return found
 
 

@@ -48,6 +48,7 @@ class LoTUS(Method):
 
     paper: ClassVar[str] = "Spartalis et al., CVPR 2025"
     needs: ClassVar[str] = "a classifier, a copy of the original model, and unseen records"
+    needs_classes: ClassVar[bool] = True
     copies: ClassVar[int] = 5
 
     alpha: float = setting(

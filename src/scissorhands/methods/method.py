@@ -7,6 +7,7 @@ from typing import Any, ClassVar
 from torch import nn
 
 from ..data.problem import Log, Problem, ignore
+from ..errors import SettingError
 from ..settings import Settings
 from .damage import warns_of_damage
 
@@ -20,6 +21,7 @@ class Method(Settings, ABC):
 
     paper: ClassVar[str] = ""
     needs: ClassVar[str] = ""  # what it takes besides records to forget and to retain
+    needs_classes: ClassVar[bool] = False  # whether it cannot work where labels are numbers to predict
     copies: ClassVar[int] = 3  # the most memory it takes besides the model itself, in sizes of the model
     # Data on which the model must not get worse; a method itself sees neither audit nor test.
     judged_on: ClassVar[tuple[str, ...]] = ("retain", "calibration", "audit", "test")
@@ -28,6 +30,12 @@ class Method(Settings, ABC):
         super().__init_subclass__(**more)
         if "scrub" in vars(cls):
             cls.scrub = warns_of_damage(cls.scrub)  # type: ignore[method-assign]
+
+    def require_labels(self, problem: Problem) -> None:
+        """Refuse labels that are numbers to predict, if the method needs classes."""
+        if self.needs_classes and problem.regression:
+            name = type(self).__name__
+            raise SettingError(f"{name} needs classes, and the labels are numbers to predict: choose another method.")
 
     @abstractmethod
     def scrub(self, model: nn.Module, problem: Problem, log: Log = ignore) -> None:

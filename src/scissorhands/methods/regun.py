@@ -43,6 +43,7 @@ class ReGUn(Method):
 
     paper: ClassVar[str] = "Mirlach et al., 2026"
     needs: ClassVar[str] = "a classifier, and unseen records"
+    needs_classes: ClassVar[bool] = True
     copies: ClassVar[int] = 4
 
     forget_weight: float = setting(

@@ -97,14 +97,14 @@ READINGS: dict[str, Reading] = {
 class Scissorhands(Method):
     """Re-initializes the weights that matter most to the forgotten data, then repairs without relearning it.
 
-    Without settings it is calibrated: it trains on the retained data and moves the margins of the forgotten records
-    onto those of unseen records, from either side, until a test cannot tell them apart. After that the learning rate
-    falls to zero, in two fifths of the epochs. It does not trim unless told to, since that brought it no nearer to a
-    retrained model.
+    Without settings it is calibrated: it trains on the retained data and moves the margins of the forgotten records,
+    or their errors where numbers are predicted, onto those of unseen records, from either side, until a test cannot
+    tell them apart. After that the learning rate falls to zero, in two fifths of the epochs. It does not trim unless
+    told to, since that brought it no nearer to a retrained model.
     """
 
     paper: ClassVar[str] = "Wu & Harandi, ECCV 2024"
-    needs: ClassVar[str] = "a classifier and unseen records, if calibrated"
+    needs: ClassVar[str] = "unseen records, and labels that are classes or numbers, if calibrated"
     copies: ClassVar[int] = 7
 
     reading: str = setting(

@@ -45,6 +45,7 @@ class SCRUB(Method):
 
     paper: ClassVar[str] = "Kurmanji et al., NeurIPS 2023"
     needs: ClassVar[str] = "a classifier, a copy of the original model, and unseen records if it rewinds"
+    needs_classes: ClassVar[bool] = True
     copies: ClassVar[int] = 6
 
     alpha: float = setting(

@@ -42,6 +42,7 @@ class SFRon(Method):
 
     paper: ClassVar[str] = "Huang et al., NeurIPS 2024"
     needs: ClassVar[str] = "a classifier, and Fisher information: a gradient for each of the sampled records"
+    needs_classes: ClassVar[bool] = True
     copies: ClassVar[int] = 5
 
     alpha: float = setting(25.0, non_negative, "weight of the forget loss at the start", search=10)

@@ -5,7 +5,7 @@ from collections.abc import Callable
 import torch
 from torch import Tensor
 
-from .metric import LIKE_RETRAINED, Metric
+from .metric import ANY, LIKE_RETRAINED, NUMBERS, Metric
 from .mia import (
     called_non_members,
     confidence,
@@ -15,8 +15,9 @@ from .mia import (
     probability,
     published_entropy,
 )
-from .outputs import Observations, Outputs
-from .perrecord import likelihood_ratio, rmia, scaled_logit
+from .outputs import Observations
+from .perrecord import likelihood_ratio, normal_score, rmia, sureness
+from .regression import called_unseen
 from .separation import auc, tpr_at_fpr
 
 _PARTS = ("retain", "test", "forget")
@@ -43,23 +44,29 @@ def _attack_on(feature: Callable[[Tensor, Tensor], Tensor]) -> Callable[[Observa
     return attack
 
 
-def _scores(outputs: Outputs) -> Tensor:
-    return scaled_logit(outputs.logits, outputs.labels)
+def _threshold(observed: Observations) -> float:
+    return called_unseen(*(-sureness(observed[part]) for part in _PARTS))
 
 
 def _rmia_ratios(observed: Observations) -> tuple[Tensor, Tensor]:
     forget, others = (
-        rmia(_scores(observed[part]).sigmoid(), _stacked(observed, part).sigmoid()) for part in ("forget", "others")
+        rmia(sureness(observed[part]).sigmoid(), _stacked(observed, part).sigmoid()) for part in ("forget", "others")
     )
     return forget, others
 
 
+def _surer(observed: Observations) -> tuple[Tensor, Tensor]:
+    """Return by how much surer the model is of forgotten and of other records than reference models are."""
+    forget, others = (sureness(observed[part]) - _stacked(observed, part).mean(0) for part in ("forget", "others"))
+    return forget, others
+
+
 def _stacked(observed: Observations, part: str) -> Tensor:
-    return torch.stack([_scores(one[part]) for one in observed["references"]])
+    return torch.stack([sureness(one[part]) for one in observed["references"]])
 
 
 def _likelihood_ratios(observed: Observations) -> tuple[Tensor, Tensor]:
-    scores = torch.cat([_scores(observed["forget"]), _scores(observed["others"])])
+    scores = torch.cat([normal_score(observed["forget"]), normal_score(observed["others"])])
     found = likelihood_ratio(scores, observed["shadows"], observed["shadows_trained"])
     return found[: len(observed["forget"])], found[len(observed["forget"]) :]
 
@@ -76,6 +83,17 @@ ATTACKS: dict[str, Metric] = {
         "it does not look at a record's own label; only for comparison with published tables",
     ),
     "mia_probability": _svc("MIA probability", probability, "the probabilities of all classes"),
+    "mia_threshold": Metric(
+        "MIA threshold",
+        LIKE_RETRAINED,
+        "share of forgotten records whose absolute error is above the threshold that best divides retained from test "
+        "records, so that an attacker takes them for never trained on (Yeom et al., 2018)",
+        "as much as on unseen data",
+        "one threshold for all records; where no error is learned by heart it is arbitrary, and the share says nothing",
+        _PARTS,
+        _threshold,
+        labels=NUMBERS,
+    ),
     "auc": Metric(
         "AUC",
         "0.5",
@@ -83,8 +101,9 @@ ATTACKS: dict[str, Metric] = {
         "0.5; above is under-forgotten, below is over-forgotten",
         "blind to a memory of few records, and to a model that treats all records alike because it is broken",
         ("forget", "others"),
-        lambda observed: auc(_scores(observed["forget"]), _scores(observed["others"])),
+        lambda observed: auc(sureness(observed["forget"]), sureness(observed["others"])),
         digits=3,
+        labels=ANY,
     ),
     "tpr_1": Metric(
         "TPR at 1 %",
@@ -93,7 +112,8 @@ ATTACKS: dict[str, Metric] = {
         "1 %",
         "with a few hundred unseen records it rests on the two or three that look most familiar",
         ("forget", "others"),
-        lambda observed: tpr_at_fpr(_scores(observed["forget"]), _scores(observed["others"]), 0.01),
+        lambda observed: tpr_at_fpr(sureness(observed["forget"]), sureness(observed["others"]), 0.01),
+        labels=ANY,
     ),
     "tpr_01": Metric(
         "TPR at 0.1 %",
@@ -102,7 +122,8 @@ ATTACKS: dict[str, Metric] = {
         "0.1 %",
         "needs 1,000 unseen records at least, and is steady with 10,000",
         ("forget", "others"),
-        lambda observed: tpr_at_fpr(_scores(observed["forget"]), _scores(observed["others"]), 0.001),
+        lambda observed: tpr_at_fpr(sureness(observed["forget"]), sureness(observed["others"]), 0.001),
+        labels=ANY,
     ),
 }
 
@@ -130,6 +151,18 @@ REFERENCE_ATTACKS: dict[str, Metric] = {
         lambda observed: tpr_at_fpr(*_rmia_ratios(observed), 0.01),
         "standard",
     ),
+    "calibrated_auc": Metric(
+        "Calibrated AUC",
+        "0.5",
+        "as AUC, of how much smaller the error of a record is than that of reference models (Watson et al., 2022)",
+        "0.5",
+        "reference models trained on half the data are weaker than the model, which blunts the attack",
+        ("forget", "others", "references"),
+        lambda observed: auc(*_surer(observed)),
+        "standard",
+        3,
+        NUMBERS,
+    ),
     "ulira_auc": Metric(
         "U-LiRA AUC",
         "0.5",
@@ -141,6 +174,7 @@ REFERENCE_ATTACKS: dict[str, Metric] = {
         lambda observed: auc(*_likelihood_ratios(observed)),
         "deep",
         3,
+        ANY,
     ),
     "ulira_tpr_1": Metric(
         "U-LiRA TPR at 1 %",
@@ -151,5 +185,6 @@ REFERENCE_ATTACKS: dict[str, Metric] = {
         ("forget", "others", "shadows"),
         lambda observed: tpr_at_fpr(*_likelihood_ratios(observed), 0.01),
         "deep",
+        labels=ANY,
     ),
 }

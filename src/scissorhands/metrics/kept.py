@@ -8,17 +8,22 @@ import torch
 from torch import Tensor
 
 from .outputs import Observations, Outputs
+from .perrecord import errors
 from .rank_tests import upper
 
 KEPT = {"retained": ("retain",), "unseen": ("calibration", "audit", "test")}  # what should have been kept, by name
-_FALLEN = 0.05  # the share of records by which a method may fall behind the original
+_FALLEN = 0.05  # the share of records by which a method may fall behind the original,
+_FALLEN_NUMBERS = 0.1  # and of numbers to predict, the share of their spread
 SEED = 0.02  # and by which two trainings of different seeds may differ
 _SEEDS = 400  # and besides, a seed changes an accuracy as much as another draw of this many records would
 
 
 @dataclass(frozen=True)
 class Loss:
-    """How much more often others are right about records that should have been kept, with the error of that."""
+    """How much more often others are right about records that should have been kept, with the error of that.
+
+    Where labels are numbers to predict, it is by how much less far off others are, as a share of the labels' `spread`.
+    """
 
     what: str  # "retained" or "unseen"
     whose: str  # "the original" or "the reference"
@@ -26,6 +31,7 @@ class Loss:
     theirs: Tensor
     allowed: float
     error: float
+    spread: float | None = None
 
     @property
     def p(self) -> float:
@@ -33,6 +39,9 @@ class Loss:
         return upper((self.theirs.mean().item() - self.ours.mean().item() - self.allowed) / self.error)
 
     def __str__(self) -> str:
+        if self.spread is not None:
+            ours, theirs = (self.spread * (1 - one.mean().item()) for one in (self.ours, self.theirs))
+            return f"{ours:.3g} on {self.what} records, {self.whose} by {theirs:.3g}"
         return f"{percent(self.ours)} of {self.what} records, {self.whose} in {percent(self.theirs)}"
 
 
@@ -52,24 +61,36 @@ def losses(model: Observations, references: Sequence[Observations]) -> Iterator[
             known = [name for name in parts if all(len(one.get(name, ())) for one in (model, *several))]
             if not several or not known:
                 continue
+            if (spread := _spread(model, known)) == 0:  # of numbers that are all the same it cannot be said
+                continue
             ours = right(model, *known)
             answers = [right(one, *known) for one in several]
             theirs = torch.stack(answers).mean(0)
+            if whose == "the original" and spread is not None:
+                allowed = _FALLEN_NUMBERS
             if whose == "the original" and what == "unseen":
                 allowed += _fewer(model) * (1 - theirs.mean().item())
-            yield Loss(what, whose, ours, theirs, allowed, _error(ours, answers))
+            yield Loss(what, whose, ours, theirs, allowed, _error(ours, answers, spread is not None), spread)
 
 
 def guesses(model: Observations) -> bool:
-    """Return whether the model is hardly better, even on retained records, than the commonest label would be."""
+    """Return whether the model is hardly better, even on retained records, than the commonest label or the median."""
     labels: Tensor = model["retain"].labels
+    if model["retain"].regression:
+        return _spread(model, ["retain"]) == 0 or bool(right(model, "retain").mean() < 0.05)
     commonest = labels.bincount().max().item() / len(labels)
     return bool(right(model, "retain").mean() < commonest + 0.1 * (1 - commonest))
 
 
 def right(one: Observations, *parts: str) -> Tensor:
-    """Return 1 for each record of these parts that the model is right about, else 0."""
+    """Return 1 for each record of these parts that the model is right about, else 0.
+
+    Where labels are numbers to predict, return 1 less the absolute error as a share of their spread: 1 is exact, and
+    the mean is 0 for a model that always says the median.
+    """
     said: list[Outputs] = [one[part] for part in parts]
+    if spread := _spread(one, parts):
+        return 1 - torch.cat([errors(outputs.logits, outputs.labels) for outputs in said]).abs() / spread
     return torch.cat([(outputs.logits.argmax(1) == outputs.labels).double() for outputs in said])
 
 
@@ -88,13 +109,24 @@ def deviation(values: Tensor) -> float:
     return max(spread, 1 / len(values))
 
 
-def _error(ours: Tensor, theirs: Sequence[Tensor]) -> float:
-    """Return the standard error of a loss: by the records, and by how far accuracies differ between seeds."""
+def _error(ours: Tensor, theirs: Sequence[Tensor], regression: bool) -> float:
+    """Return the standard error of a loss: by the records, and by how far accuracies differ between seeds.
+
+    The absolute values of normal errors have a deviation of 0.76 times their mean.
+    """
     accuracies = torch.stack([one.mean() for one in theirs])
-    usual = (accuracies.mean() * (1 - accuracies.mean()) / _SEEDS).item() ** 0.5
+    missed = 1 - accuracies.mean()
+    usual = (((0.76 * missed) ** 2 if regression else accuracies.mean() * missed) / _SEEDS).item() ** 0.5
     seed = max(usual, accuracies.std().item()) if len(accuracies) > 1 else usual
     records = deviation(torch.stack(list(theirs)).mean(0) - ours)
     return float((records**2 + seed**2 * (1 + 1 / len(accuracies))) ** 0.5)
+
+
+def _spread(model: Observations, parts: Sequence[str]) -> float | None:
+    """Return the mean absolute deviation of numbers to predict from their median; None of classes."""
+    said: list[Outputs] = [model[part] for part in parts]
+    labels = torch.cat([outputs.labels for outputs in said]).double()
+    return (labels - labels.median()).abs().mean().item() if said[0].regression else None
 
 
 def _fewer(model: Observations) -> float:

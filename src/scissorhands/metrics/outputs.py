@@ -13,10 +13,18 @@ Observations = Mapping[str, Any]
 
 @dataclass(frozen=True)
 class Outputs:
-    """The scores that a model gives to the classes of each record, and the true labels."""
+    """The scores that a model gives to the classes of each record, and the true labels.
+
+    Where labels are numbers to predict, there is one column: what the model says they are.
+    """
 
     logits: Tensor
     labels: Tensor
+
+    @property
+    def regression(self) -> bool:
+        """Whether the labels are numbers to predict, and not classes."""
+        return self.labels.is_floating_point()
 
     def __len__(self) -> int:
         return len(self.labels)

@@ -3,6 +3,8 @@
 import torch
 from torch import Tensor
 
+from .outputs import Outputs
+
 _OFFLINE = 0.3  # a of RMIA's offline form
 
 
@@ -15,6 +17,31 @@ def scaled_logit(logits: Tensor, labels: Tensor) -> Tensor:
     logits = logits.double()
     truth = labels[:, None]
     return (logits.gather(1, truth) - logits.scatter(1, truth, -torch.inf).logsumexp(1, keepdim=True))[:, 0]
+
+
+def errors(said: Tensor, labels: Tensor) -> Tensor:
+    """Return by how much each predicted number is above its label.
+
+    >>> errors(torch.tensor([[2.0], [5.0]]), torch.tensor([3.0, 3.0]))
+    tensor([-1.,  2.], dtype=torch.float64)
+    """
+    return said[:, 0].double() - labels.double()
+
+
+def sureness(outputs: Outputs) -> Tensor:
+    """Return how well a model knows each record: the scaled logit or, of a number to predict, minus its absolute error.
+
+    >>> sureness(Outputs(torch.tensor([[2.0], [5.0]]), torch.tensor([3.0, 3.0])))
+    tensor([-1., -2.], dtype=torch.float64)
+    """
+    if outputs.regression:
+        return -errors(outputs.logits, outputs.labels).abs()
+    return scaled_logit(outputs.logits, outputs.labels)
+
+
+def normal_score(outputs: Outputs) -> Tensor:
+    """Return a score of each record that is nearly normal over models: the scaled logit, or the error of a number."""
+    return (errors if outputs.regression else scaled_logit)(outputs.logits, outputs.labels)
 
 
 def rmia(confidence: Tensor, outside: Tensor) -> Tensor:

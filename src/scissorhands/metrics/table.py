@@ -6,8 +6,9 @@ from .accuracy import accuracy, epochs_until
 from .attacks import ATTACKS, REFERENCE_ATTACKS
 from .drawn import DRAWN
 from .likeness import agreement, jensen_shannon
-from .metric import LIKE_RETRAINED, Metric
+from .metric import ANY, LIKE_RETRAINED, NUMBERS, Metric
 from .outputs import Observations
+from .regression import ERRORS, mae
 
 
 def _accuracy_on(part: str) -> Callable[[Observations], float]:
@@ -94,6 +95,25 @@ _LIKENESS: dict[str, Metric] = {
     ),
 }
 
+
+def _difference(part: str, records: str) -> Metric:
+    return Metric(
+        f"Difference {part}",
+        "lower",
+        f"mean distance between what this and the retrained model predict for {records}, in the unit of the labels",
+        "what two retrained models of different seeds have between them, not 0",
+        "says how different, not in which direction; a seed alone makes a difference",
+        (part, "retrained"),
+        lambda observed: mae(observed[part].logits, observed["retrained"][part].logits[:, 0]),
+        labels=NUMBERS,
+    )
+
+
+_DIFFERENCES = {
+    "difference_forget": _difference("forget", "the forgotten records"),
+    "difference_test": _difference("test", "the test data"),
+}
+
 _PROBES: dict[str, Metric] = {
     "probe": Metric(
         "Probe",
@@ -117,6 +137,17 @@ _PROBES: dict[str, Metric] = {
         lambda observed: accuracy(observed["reawakened"].logits, observed["reawakened"].labels),
         "standard",
     ),
+    "reawakened_mae": Metric(
+        "Reawakened MAE",
+        LIKE_RETRAINED,
+        "mean absolute error on the forgotten records after a short training on retained data alone, in their unit",
+        "what it had before",
+        "on random records a better model knows more of them, too; compare with a retrained model",
+        ("reawakened",),
+        lambda observed: mae(observed["reawakened"].logits, observed["reawakened"].labels),
+        "standard",
+        labels=NUMBERS,
+    ),
     "few_shot": Metric(
         "Few-shot",
         LIKE_RETRAINED,
@@ -130,13 +161,14 @@ _PROBES: dict[str, Metric] = {
     "relearn_epochs": Metric(
         "Relearn epochs",
         LIKE_RETRAINED,
-        "passes over the forgotten records, at learning rate 0.001, until the original's accuracy is back",
+        "passes over the forgotten records, at learning rate 0.001, until the original's accuracy, or MAE, is back",
         "many; it never saw them",
         "it says how far the weights have to go, not only what they hold; '>' means that it was stopped",
         ("relearning",),
         lambda observed: epochs_until(observed["relearning"], observed["original_accuracy"]),
         "standard",
         0,
+        ANY,
     ),
 }
 
@@ -144,9 +176,11 @@ _COSTS: dict[str, Metric] = {
     "avg_gap": Metric(
         "Avg. Gap",
         "lower",
-        "mean distance to the retrained model in Acc forget, Acc retain, Acc test and MIA; the mean of the runs' gaps",
+        "mean distance to the retrained model in Acc forget, Acc retain, Acc test and MIA or, where numbers are "
+        "predicted, in MAE forget, MAE retain and MAE test, in the unit of the labels; the mean of the runs' gaps",
         "0 by definition; another seed of it has the noise floor",
         "below the noise floor it says nothing; MIA can dominate it",
+        labels=ANY,
     ),
     "gap_of_means": Metric(
         "Gap of means",
@@ -154,6 +188,7 @@ _COSTS: dict[str, Metric] = {
         "the same distance between the means over all runs, which is what the paper's tables call Avg. Gap",
         "0 by definition",
         "it is never larger than Avg. Gap: runs that miss on both sides cancel",
+        labels=ANY,
     ),
     "rte": Metric(
         "RTE",
@@ -192,8 +227,10 @@ _COSTS: dict[str, Metric] = {
 # In the order in which tables show them.
 METRICS: dict[str, Metric] = {
     **_ACCURACIES,
+    **ERRORS,
     **ATTACKS,
     **_LIKENESS,
+    **_DIFFERENCES,
     **_PROBES,
     **REFERENCE_ATTACKS,
     **DRAWN,

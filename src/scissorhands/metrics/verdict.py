@@ -16,7 +16,7 @@ from torch import Tensor
 
 from .kept import SEED, Loss, deviation, guesses, losses, percent, right
 from .outputs import Observations, Outputs
-from .perrecord import scaled_logit
+from .perrecord import sureness
 from .power import DEVIATIONS, UNLIKE, power
 from .rank_tests import Strata, holm, rank_sum, stratified, tail, upper
 
@@ -86,7 +86,8 @@ def verdict(model: Observations, references: Sequence[Observations], kind: str) 
     stands_out = f"{'; '.join(test.found for test in marks if test.call == marks[0].call)}; {area}." if marks else ""
     if lost:
         # A damaged model is of no use, whatever it remembers; that it remembers is told as well.
-        said = f"it lost what it should have kept. It is right in {'; in '.join(test.found for test in lost)}."
+        begins, joint = ("It is right in", "; in ") if kept[0].spread is None else ("It is off by", "; by ")
+        said = f"it lost what it should have kept. {begins} {joint.join(test.found for test in lost)}."
         return Verdict(DAMAGED, f"{said} Besides, it is {marks[0].call}: {stands_out}" if marks else said, *numbers)
     if marks:
         return Verdict(marks[0].call, stands_out, *numbers)
@@ -126,7 +127,7 @@ def _finite(one: Observations) -> bool:
 
 
 def _strata(model: Observations, references: Sequence[Observations], kind: str) -> Strata:
-    """Return what is compared, the scaled logits of forgotten and other records; empty if nothing can be.
+    """Return what is compared, how sure the model is of forgotten and other records; empty if nothing can be.
 
     With references: by how much surer the model is than they are, among records that are equally hard. More than
     half of the forgotten records must have their equals among the others.
@@ -145,7 +146,7 @@ def _strata(model: Observations, references: Sequence[Observations], kind: str) 
 
 
 def _sure(one: Observations) -> tuple[Tensor, Tensor]:
-    forget, others = (scaled_logit(one[part].logits, one[part].labels) for part in ("forget", "others"))
+    forget, others = (sureness(one[part]) for part in ("forget", "others"))
     return forget, others
 
 

@@ -31,7 +31,10 @@ from .table import MAIN, Table
 
 _MARK = b'<meta name="generator" content="scissorhands">'  # at the head of every page
 _FIRST = 5  # columns that are shown until the reader chooses others
-_KEY = ("forget_accuracy", "retain_accuracy", "test_accuracy", "auc", "avg_gap", *MAIN)  # those, by their importance
+_KEY = (  # those, by their importance
+    *("forget_accuracy", "retain_accuracy", "test_accuracy", "forget_mae", "retain_mae", "test_mae"),
+    *("auc", "avg_gap", *MAIN),
+)
 
 
 def publish(folder: Path, table: Table, shown: Sequence[Run], title: str, pictures: bool = False) -> None:

@@ -10,7 +10,7 @@ from typing import Any
 
 from ..errors import RunError
 from ..evaluation.observations import settings_behind
-from ..metrics import DAMAGED, GAP_OVER, METRICS, avg_gap
+from ..metrics import DAMAGED, METRICS, avg_gap, gap_over
 from ..runs import Run
 
 
@@ -36,8 +36,8 @@ class Row:
             return f"> {reason.split()[2]}" if reason.startswith("more than") else "failed"
         if name not in self.metrics:
             return "–"
-        digits = METRICS[name].digits
         mean, std = self.metrics[name]["mean"], self.metrics[name]["std"]
+        digits = METRICS[name].decimals(mean or 0.0)
         return f"{mean:.{digits}f}" + ("" if std is None else f" ± {std:.{digits}f}")
 
     def verdict(self) -> str:
@@ -203,7 +203,7 @@ def _means(runs: Sequence[Run]) -> tuple[dict[str, float], dict[str, float]]:
 
 
 def _mean(values: Sequence[Mapping[str, float]]) -> dict[str, float]:
-    return {name: statistics.fmean(one[name] for one in values) for name in GAP_OVER}
+    return {name: statistics.fmean(one[name] for one in values) for name in gap_over(values[0])}
 
 
 def _calls(run: Run) -> list[str]:

@@ -30,11 +30,13 @@ _CALLS = {
 }
 _BROKEN = "Do not use this model as it is: it breaks the policy below."
 _PARTS = {
-    "forget_accuracy": "What was to be forgotten",
-    "retain_accuracy": "What was kept",
-    "audit_accuracy": "Never seen",
-    "test_accuracy": "Test data",
+    "forget": "What was to be forgotten",
+    "retain": "What was kept",
+    "audit": "Never seen",
+    "test": "Test data",
 }
+# What is said of each part, of classes or of numbers, and its unit.
+_KINDS = {"accuracy": ("How often it is right", " %"), "mae": ("How far off it is, on average (MAE)", "")}
 _SHOWN = 4  # measures of a method, where there are several methods
 _DRAWN = ("ua", "kept_accuracy", "fid", "clip", "nudity", "nudity_change")
 
@@ -60,6 +62,7 @@ class Story:
     todo: str
     changes: Sequence[Change]
     subject: str  # the row that the numbers are of
+    measured: str = "Measure"  # what the changes are of
 
 
 def tell(table: Table, policy: Sequence[str] | None = None) -> Story:
@@ -75,7 +78,9 @@ def tell(table: Table, policy: Sequence[str] | None = None) -> Story:
     tone, headline, todo = _judged(row)
     if policy:
         tone, todo = "bad", f"{todo} It breaks the policy below." if tone == "bad" else _BROKEN
-    return Story(told, tone, headline, _reasons(row), todo, changes(row), row.method)
+    kind = _kind(row)
+    measured = _KINDS[kind][0] if kind else "Measure"
+    return Story(told, tone, headline, _reasons(row), todo, changes(row), row.method, measured)
 
 
 def _what(rows: Sequence[Row]) -> list[str]:
@@ -201,19 +206,31 @@ def _next_step(others: Sequence[Row]) -> str:
 
 def changes(row: Row) -> list[Change]:
     """List what was measured of the records to forget, of those kept and of those never seen, before and after."""
-    names = [name for name in _PARTS if name in row.metrics]
-    drawn = [name for name in MAIN if name in _DRAWN and name in row.metrics]
-    return [*(_change(row, name, _PARTS.get(name, METRICS[name].title)) for name in (*names, *drawn)), *_losses(row)]
+    kind = _kind(row)
+    names = {f"{part}_{kind}": title for part, title in _PARTS.items() if f"{part}_{kind}" in row.metrics}
+    drawn = {name: METRICS[name].title for name in MAIN if name in _DRAWN and name in row.metrics}
+    return [*(_change(row, name, title) for name, title in {**names, **drawn}.items()), *_losses(row)]
+
+
+def _kind(row: Row) -> str:
+    """Return what is known of the parts of the data: accuracy, or the error of numbers; empty of a pipeline."""
+    return next((kind for kind in _KINDS for part in _PARTS if f"{part}_{kind}" in row.metrics), "")
 
 
 def _change(row: Row, name: str, title: str) -> Change:
     known = [run.result.scores.reference[name] for run in row.runs if name in run.result.scores.reference]
-    digits, unit = METRICS[name].digits - 1, " %" if name in _PARTS else ""
     before = _before(row, name)
-    retrained = f"{statistics.fmean(known):.{digits}f}{unit}" if known else _expected(row, name)
+    retrained = _shown(name, statistics.fmean(known)) if known else _expected(row, name)
     mean = row.metrics[name]["mean"]
     assert mean is not None
-    return Change(title, "–" if before is None else f"{before:.{digits}f}{unit}", f"{mean:.{digits}f}{unit}", retrained)
+    return Change(title, "–" if before is None else _shown(name, before), _shown(name, mean), retrained)
+
+
+def _shown(name: str, value: float) -> str:
+    """Write a measure, an accuracy in percent."""
+    kind = name.partition("_")[2]
+    unit = _KINDS[kind][1] if kind in _KINDS and name not in _DRAWN else ""
+    return f"{value:.{METRICS[name].decimals(value) - (kind != 'mae')}f}{unit}"
 
 
 def _before(row: Row, name: str) -> float | None:
@@ -224,14 +241,15 @@ def _before(row: Row, name: str) -> float | None:
 
 def _expected(row: Row, name: str) -> str:
     """Say what a retrained model would have, where there is none."""
-    if name != "forget_accuracy":
-        before = _before(row, name) if name in _PARTS else None
-        return METRICS[name].retrained if before is None else f"about {before:.1f} %, as before"
+    part, _, kind = name.partition("_")
+    if part != "forget" or kind not in _KINDS:
+        before = _before(row, name) if kind in _KINDS and name not in _DRAWN else None
+        return METRICS[name].retrained if before is None else f"about {_shown(name, before)}, as before"
     if row.forget.startswith("class"):
         return "0 %, as it never saw the class"
-    unseen = next((x for one in ("audit_accuracy", "test_accuracy") if (x := _before(row, one)) is not None), None)
+    unseen = next((x for one in ("audit", "test") if (x := _before(row, f"{one}_{kind}")) is not None), None)
     if row.runs[0].record["split"].get("kind") == "drawn" and unseen is not None:
-        return f"about {unseen:.1f} %, as the original on records never seen"
+        return f"about {_shown(name, unseen)}, as the original on records never seen"
     return METRICS[name].retrained
 
 

@@ -18,7 +18,12 @@ MAIN = (
     "forget_accuracy",
     "retain_accuracy",
     "test_accuracy",
+    "forget_mae",
+    "retain_mae",
+    "test_mae",
+    "test_r2",
     "mia",
+    "mia_threshold",
     "auc",
     "ua",
     "kept_accuracy",
@@ -82,7 +87,8 @@ class Table:
         """Describe in sentences what chance does, and what is out of date."""
         lines = [*self.stale]
         if (floor := self.noise_floor()) is not None:
-            lines.append(f"Noise floor: two retrained models of different seeds have an Avg. Gap of {floor:.2f}.")
+            shown = f"{floor:.{METRICS['avg_gap'].decimals(floor)}f}"
+            lines.append(f"Noise floor: two retrained models of different seeds have an Avg. Gap of {shown}.")
         if self.differences:
             tied = [d.other for d in self.differences if not d.apart]
             apart = f"cannot be told apart from {', '.join(tied)}" if tied else "stands apart from all others"

@@ -18,6 +18,7 @@ from ..verify.policy import DRIFT, RULES, breaches
 from .ledger import OPEN, Ledger, Request
 
 _PARTS = ("retain", "audit", "test")
+_POINTS = {"accuracy": 1, "r2": 100}  # a percentage, or R², in points
 
 
 def drift(run: Run, origin: str, factory: str | None, earlier: Sequence[Entry]) -> dict[str, Any]:
@@ -27,7 +28,7 @@ def drift(run: Run, origin: str, factory: str | None, earlier: Sequence[Entry]) 
     what it was made to forget since.
     """
     counts, values = run.result.scores.counts, run.result.scores.values
-    names = [f"{part}_accuracy" for part in _PARTS]
+    names = [f"{part}_{kind}" for part in _PARTS for kind in _POINTS]
     began = {name: run.record[f"{name}_before"] for name in names if f"{name}_before" in run.record}
     began = earlier[0]["drift"]["began"] if earlier else began
     count = sum(int(entry["records"]) for entry in earlier) + counts["forget"]
@@ -35,10 +36,14 @@ def drift(run: Run, origin: str, factory: str | None, earlier: Sequence[Entry]) 
         "scrubs": len(earlier) + 1,
         "forgotten": 100 * count / (count + counts["retain"]),
         "weights": 100 * distance(*(_model(one, factory) for one in (origin, str(run.folder)))) if origin else None,
-        "accuracy": max((began[name] - values[name] for name in began if name in values), default=None),
+        "accuracy": max((_lost(name, began[name], values[name]) for name in began if name in values), default=None),
         "auc": values.get("auc"),
         "began": began,
     }
+
+
+def _lost(name: str, was: float, now: float) -> float:
+    return _POINTS[name.rpartition("_")[2]] * (was - now)
 
 
 def _model(source: str, factory: str | None) -> nn.Module:
@@ -72,7 +77,8 @@ def in_words(found: dict[str, Any]) -> str:
         f"{found['forgotten']:.1f} % of the records forgotten",
     ]
     said += [f"weights moved by {found['weights']:.1f} %"] if found["weights"] is not None else []
-    said += [f"{max(found['accuracy'], 0):.1f} points of accuracy lost"] if found["accuracy"] is not None else []
+    what = "R²" if any(name.endswith("_r2") for name in found.get("began", ())) else "accuracy"
+    said += [f"{max(found['accuracy'], 0):.1f} points of {what} lost"] if found["accuracy"] is not None else []
     return ", ".join(said + ([f"AUC {found['auc']:.2f}"] if found["auc"] is not None else []))
 
 

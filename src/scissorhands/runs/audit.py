@@ -52,7 +52,7 @@ class Audit:
         """Say what will be trained and looked at, and about how long each takes here."""
         scores, observed = self._known()
         at_hand = observed or (self.scoring.posed.counts if self.scoring else {})
-        names = wanted(self.level, scores.values, at_hand)
+        names = wanted(self.level, scores.values, at_hand, self._regression)
         return plan(self._context, names) if names else []
 
     def carry_out(self, log: Log = ignore) -> Run:
@@ -60,9 +60,11 @@ class Audit:
         if self.level == "quick":
             return self.run  # a run that is there was scored at that level
         scores, observed = self._known()
+        numbers = self._regression
         drawn = not self.pictures or (self.run.folder / PICTURES).exists() or PICTURES in scores.failed
         settled = {*scores.values, *scores.failed}
-        if drawn and not wanted(self.level, scores.values, observed) and not computable(self.level, settled, observed):
+        missing = wanted(self.level, scores.values, observed, numbers)
+        if drawn and not missing and not computable(self.level, settled, observed, numbers):
             return self.run
         context = self._context
         self._require_same(observed, context.split)
@@ -83,6 +85,11 @@ class Audit:
             if name in observed and len(observed[name]) != len(part):
                 said = f"scored on {len(observed[name])} records of the part '{name}', and there are {len(part)}"
                 raise RunError(f"{self.run.folder} was {said}: it was made by another version. Make the run again.")
+
+    @property
+    def _regression(self) -> bool:
+        """Whether the run is about numbers to predict."""
+        return self.scoring.posed.problem.regression if self.scoring else "retain_mae" in self.run.result.scores.values
 
     def _settings(self) -> dict[str, Any]:
         """Return all settings that the evaluation depends on, as plain values."""
@@ -112,7 +119,8 @@ class Audit:
         )
         scrubbed = record["verb"] == "scrub"
         values = self.run.result.scores.values
-        known = record.get("forget_accuracy_before") if scrubbed else values.get("forget_accuracy")
+        was = {name.removesuffix("_before"): x for name, x in record.items()} if scrubbed else values
+        known = -was["forget_mae"] if "forget_mae" in was else was.get("forget_accuracy")
         settings = {name: value for name, value in self._settings().items() if name != "training"}
         return Context(
             task.model,

@@ -24,8 +24,9 @@ _STEPS, _SECONDS = 8, 5.0  # after so many steps of a method, or so long, how lo
 class Preview:
     """What a request would touch.
 
-    `classes` has a row for each class that loses records; `power` says what the verdict could tell at a level. How many
-    `seconds` the method takes is None where it cannot do it at all, which `cannot` then explains.
+    `classes` has a row for each class that loses records, or one row for numbers to predict; `power` says what the
+    verdict could tell at a level. How many `seconds` the method takes is None where it cannot do it at all, which
+    `cannot` then explains.
     """
 
     split: Split
@@ -74,8 +75,11 @@ def preview(source: str, request: Any, method: str, factory: str | None, device:
 
 
 def _classes(divided: Split) -> list[dict[str, Any]]:
-    """Count the records of each class that loses some."""
-    names = divided.forget.records.classes
+    """Count the records of each class that loses some; of numbers to predict say from where to where they are."""
+    names, forget = divided.forget.records.classes, len(divided.forget)
+    if divided.forget.records.regression:
+        low, high = divided.forget.labels.aminmax()
+        return [{"labels": f"{low:g} to {high:g}", "forget": forget, "of": forget + len(divided.retain)}]
     labels, counts = divided.forget.labels.unique(return_counts=True)
     rows = []
     for label, count in zip(labels.tolist(), counts.tolist(), strict=True):

@@ -78,7 +78,9 @@ def compare(run: Run, reference: Run, tried: int | None = None) -> Run:
     observed, retrained = runs.read_outputs(run.folder), runs.read_outputs(reference.folder)
     if observed and retrained:
         observed["retrained"] = retrained
-        beside = [name for name, metric in METRICS.items() if "retrained" in metric.needs]
+        numbers = observed["forget"].regression
+        compared = {name: metric for name, metric in METRICS.items() if "retrained" in metric.needs}
+        beside = [name for name, metric in compared.items() if metric.applies_to(numbers)]
         scores = measure(observed, beside, {}, scores)
         itself = run.folder.resolve() == reference.folder.resolve()  # which says nothing about itself
         scores = (

@@ -97,4 +97,5 @@ def _scored(model: nn.Module, parts: Mapping[str, Part]) -> Scores:
     parts = {name: part for name, part in parts.items() if len(part)}
     said = outputs(model, parts)
     require_finite(said, "training")
-    return measure(said, due("quick", ()), {}, Scores({}, {name: len(part) for name, part in parts.items()}))
+    names = due("quick", (), parts["retain"].records.regression)
+    return measure(said, names, {}, Scores({}, {name: len(part) for name, part in parts.items()}))

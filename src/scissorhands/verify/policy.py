@@ -20,8 +20,9 @@ def facts(
     values, moved = scores["values"], drift or {}
 
     def lost(*parts: str) -> float | None:
-        known = [(record.get(f"{part}_accuracy_before"), values.get(f"{part}_accuracy")) for part in parts]
-        return max((was - now for was, now in known if was is not None and now is not None), default=None)
+        points = {f"{part}_accuracy": 1 for part in parts} | {f"{part}_r2": 100 for part in parts}
+        known = [(record.get(f"{name}_before"), values.get(name), one) for name, one in points.items()]
+        return max((one * (was - now) for was, now, one in known if was is not None and now is not None), default=None)
 
     late = [one["request"] for one in requests if record["finished"][:10] > one["due"]]
     return {
@@ -59,11 +60,11 @@ Rule = tuple[type, Callable[[Any, Facts], str]]
 RULES: dict[str, Rule] = {
     "verdicts": (list, lambda allowed, known: "" if known["verdict"] in allowed else f"it is '{known['verdict']}'"),
     "largest_auc": _at_most("auc", "the AUC"),
-    "largest_retain_loss": _at_most("retain_loss", "the loss of accuracy on retained records"),
-    "largest_unseen_loss": _at_most("unseen_loss", "the loss of accuracy on records that were never trained on"),
+    "largest_retain_loss": _at_most("retain_loss", "the loss of accuracy, or R², on retained records"),
+    "largest_unseen_loss": _at_most("unseen_loss", "the loss of accuracy, or R², on unseen records"),
     "largest_drift_forgotten": _at_most("drift_forgotten", "the share forgotten since the model was trained whole"),
     "largest_drift_weights": _at_most("drift_weights", "the change of weights since the model was trained whole"),
-    "largest_drift_accuracy": _at_most("drift_accuracy", "the accuracy lost since the model was trained whole"),
+    "largest_drift_accuracy": _at_most("drift_accuracy", "the accuracy, or R², lost since the model was trained whole"),
     "undamaged": _asked(lambda known: known["damage"] and f"the model is damaged: {known['damage']}"),
     "in_time": _asked(lambda known: _late(known["late"]) if known["requests"] else "no request is on record"),
     "signed": _asked(lambda known: "" if known["signed"] else "the pack is not signed"),

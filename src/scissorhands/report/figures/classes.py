@@ -38,7 +38,8 @@ def classes(table: Table) -> Figure | None:
 
 def _accuracies(run: Run) -> list[dict[str, Any]]:
     """Return the accuracy of each class and model; of many classes, those that changed most."""
-    found = {state: _by_class(known["test"]) for state, known in states(run).items() if "test" in known}
+    known = {state: said["test"] for state, said in states(run).items() if "test" in said}
+    found = {state: _by_class(said) for state, said in known.items() if not said.regression}
     if not {BEFORE, AFTER} <= found.keys():
         return []
     change = {

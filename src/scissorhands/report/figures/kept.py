@@ -28,8 +28,9 @@ def _is_sound(said: Outputs) -> bool:
     logits, labels = said.logits, said.labels
     if logits.dim() != 2 or labels.dim() != 1 or len(logits) != len(labels) or not len(labels):
         return False
-    whole = not labels.is_floating_point()
-    return whole and bool(logits.isfinite().all() and (labels >= 0).all() and (labels < logits.shape[1]).all())
+    if said.regression:
+        return bool(logits.shape[1] == 1 and logits.isfinite().all() and labels.isfinite().all())
+    return bool(logits.isfinite().all() and (labels >= 0).all() and (labels < logits.shape[1]).all())
 
 
 def events(run: Run) -> list[dict[str, Any]]:

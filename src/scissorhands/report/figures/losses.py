@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from ...metrics import Outputs
+from ...metrics import Outputs, errors
 from ...runs import Run
 from ..table import Table
 from .figure import FORGET, INK, RETAIN, UNSEEN, Chart, Figure
@@ -60,15 +60,21 @@ def losses(table: Table) -> Figure | None:
 def _states(run: Run) -> dict[str, dict[str, Bins]]:
     """Return the binned losses before, after, and of the retrained model; empty if there are too few records."""
     enough = {state: known for state, known in states(run).items() if _enough(known)}
-    return {state: {_KINDS[kind]: binned(loss_of(known[kind])) for kind in _KINDS} for state, known in enough.items()}
+    found = {}
+    for state, known in enough.items():
+        variance = known["retain"].labels.double().var(correction=0).item()
+        found[state] = {_KINDS[kind]: binned(loss_of(known[kind], variance or 1.0)) for kind in _KINDS}
+    return found
 
 
 def _enough(known: Mapping[str, Outputs]) -> bool:
     return all(kind in known and len(known[kind]) >= 2 * LEAST for kind in _KINDS)
 
 
-def loss_of(said: Outputs) -> Tensor:
-    """Return the cross-entropy of each record."""
+def loss_of(said: Outputs, variance: float = 1.0) -> Tensor:
+    """Return the cross-entropy of each record or, of a number to predict, its squared error over the variance."""
+    if said.regression:
+        return errors(said.logits, said.labels).square() / variance
     found: Tensor = F.cross_entropy(said.logits.double(), said.labels, reduction="none")
     return found
 

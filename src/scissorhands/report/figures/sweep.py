@@ -13,7 +13,10 @@ from ..table import Table
 from .figure import SOFT, Chart, Figure
 from .figure import as_svg as drawn_as_svg
 
-SHOWN = ("forget_accuracy", "retain_accuracy", "test_accuracy", "mia", "avg_gap")
+SHOWN = (
+    *("forget_accuracy", "retain_accuracy", "test_accuracy", "mia"),
+    *("forget_mae", "retain_mae", "test_mae", "mia_threshold", "avg_gap"),
+)
 _WIDE = 10  # times the least value is the largest, from which on values are spaced by their logarithms
 
 

@@ -1,38 +1,88 @@
 """What was forgotten against what was kept: a dot for each run, the original, and the retrained models."""
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from ...runs import Run
 from ..table import Table
 from .figure import FORGET, INK, METHODS, SOFT, UNSEEN, Chart, Figure
 
-_KEPT = ("test_accuracy", "audit_accuracy")  # the first that is known is what usefulness is measured by
-_AT = {"test_accuracy": "accuracy on test data, in %", "audit_accuracy": "accuracy on records never seen, in %"}
+
+@dataclass(frozen=True)
+class _Measure:
+    """By what both are measured, in words: what an axis says, what a dot means, and where a good one is."""
+
+    name: str
+    axis: str  # of which data stands in between
+    across: str
+    up: str
+    side: str
+    corner: str
+    says: str
+
+
+_MEASURES = (
+    _Measure(
+        "accuracy",
+        "accuracy on {}, in %",
+        "how good the model still is on data that it was never trained on",
+        "how much it still gets right of what it should forget",
+        "far right",
+        "bottom right",
+        "{kept:.1f} % right on unseen data, {forget:.1f} % on what was to be forgotten",
+    ),
+    _Measure(
+        "mae",
+        "mean absolute error on {}",
+        "how far off the model is on data that it was never trained on",
+        "how far off it is on what it should forget",
+        "far left",
+        "top left",
+        "off by {kept:.4g} on unseen data, by {forget:.4g} on what was to be forgotten",
+    ),
+)
+_KEPT = {"test": "test data", "audit": "records never seen"}  # the first that is known says how useful a model is
 _SHAPES = ("circle", "square", "triangle-up", "diamond", "cross", "triangle-down")
 
 
 def tradeoff(table: Table) -> Figure | None:
-    """Return the scatter, if runs know both accuracies."""
+    """Return the scatter, if runs know how good models are on both, by the same measure."""
     scored = [run for row in table.rows for run in row.runs]
-    kept = next((name for name in _KEPT if scored and all(name in run.result.scores.values for run in scored)), "")
-    rows = _rows(table, kept) if kept and all("forget_accuracy" in run.result.scores.values for run in scored) else []
+    found = _measured(scored)
+    if not found:
+        return None
+    measure, part = found
+    rows = _rows(table, f"{part}_{measure.name}", f"forget_{measure.name}")
     if not any(row["what"] not in ("original", "retrained") for row in rows):
         return None
     drawn = all(run.record["split"].get("kind") == "drawn" for run in scored)
     return Figure(
         "tradeoff",
         "Forgetting against usefulness",
-        "Each dot is a run: across, how good the model still is on data that it was never trained on; up, how much it "
-        "still gets right of what it should forget.",
-        _good(rows, drawn),
-        _text(rows),
-        [Chart("", _chart(rows, kept, drawn))],
+        f"Each dot is a run: across, {measure.across}; up, {measure.up}.",
+        _good(rows, drawn, measure),
+        _text(rows, measure),
+        [Chart("", _chart(rows, measure.axis.format(_KEPT[part]), measure.axis.format("forgotten records"), drawn))],
         rows,
     )
 
 
-def _rows(table: Table, kept: str) -> list[dict[str, Any]]:
+def _measured(scored: Sequence[Run]) -> tuple[_Measure, str] | None:
+    """Return the measure that all runs have on the forgotten records and on some never seen, and which these are."""
+    known = set.intersection(*(set(run.result.scores.values) for run in scored)) if scored else set()
+    return next(
+        (
+            (measure, part)
+            for measure in _MEASURES
+            for part in _KEPT
+            if {f"forget_{measure.name}", f"{part}_{measure.name}"} <= known
+        ),
+        None,
+    )
+
+
+def _rows(table: Table, kept: str, forget: str) -> list[dict[str, Any]]:
     """Return the dots: those of runs, and what the models were before."""
     found: list[dict[str, Any]] = []
     for row in table.rows:
@@ -40,40 +90,41 @@ def _rows(table: Table, kept: str) -> list[dict[str, Any]]:
         for run in row.runs:
             values = run.result.scores.values
             seed = run.record["seed"]
-            found.append({"what": what, "seed": seed, "kept": values[kept], "forget": values["forget_accuracy"]})
+            found.append({"what": what, "seed": seed, "kept": values[kept], "forget": values[forget]})
             known = run.result.scores.reference
             if known and kept in known:
-                was = {"kept": known[kept], "forget": known["forget_accuracy"]}
+                was = {"kept": known[kept], "forget": known[forget]}
                 found.append({"what": "retrained", "seed": seed, **was})
-            if before := _before(run, kept):
+            if before := _before(run, kept, forget):
                 found.append({"what": "original", "seed": seed, **before})
     return list({tuple(row.items()): row for row in found}.values())
 
 
-def _before(run: Run, kept: str) -> dict[str, float]:
+def _before(run: Run, kept: str, forget: str) -> dict[str, float]:
     """Return where the model was before; empty if that is unknown, or it was trained by the method."""
-    was = {"kept": run.record.get(f"{kept}_before"), "forget": run.record.get("forget_accuracy_before")}
+    was = {"kept": run.record.get(f"{kept}_before"), "forget": run.record.get(f"{forget}_before")}
     return {} if None in was.values() or run.method == "retrain" else was  # type: ignore[return-value]
 
 
-def _good(rows: Sequence[dict[str, Any]], drawn: bool) -> str:
+def _good(rows: Sequence[dict[str, Any]], drawn: bool, measure: _Measure) -> str:
     if any(row["what"] == "retrained" for row in rows):
         return "Good is near the retrained models, whose spread over seeds is the shaded box: inside it, chance alone."
     if drawn:
-        return "Good is on the dashed line, where forgotten records are known as well as records never seen, far right."
-    return "Good is at the bottom right: nothing of what was forgotten, everything else as before."
+        known = "where forgotten records are known as well as records never seen"
+        return f"Good is on the dashed line, {known}, {measure.side}."
+    return f"Good is at the {measure.corner}: nothing of what was forgotten, everything else as before."
 
 
-def _text(rows: Sequence[dict[str, Any]]) -> str:
+def _text(rows: Sequence[dict[str, Any]], measure: _Measure) -> str:
     found = []
     for what in dict.fromkeys(row["what"] for row in rows):
         own = [row for row in rows if row["what"] == what]
         kept, forget = (sum(row[name] for row in own) / len(own) for name in ("kept", "forget"))
-        found.append(f"{what}: {kept:.1f} % right on unseen data, {forget:.1f} % on what was to be forgotten")
+        found.append(f"{what}: {measure.says.format(kept=kept, forget=forget)}")
     return "; ".join(found) + "."
 
 
-def _chart(rows: Sequence[dict[str, Any]], kept: str, drawn: bool) -> Any:
+def _chart(rows: Sequence[dict[str, Any]], across: str, up: str, drawn: bool) -> Any:
     import altair as alt
 
     special = {"original": (SOFT, "circle"), "retrained": (INK, "diamond")}
@@ -86,8 +137,8 @@ def _chart(rows: Sequence[dict[str, Any]], kept: str, drawn: bool) -> Any:
         alt.Chart(alt.InlineData([dict(row) for row in rows]))
         .mark_point(size=90, filled=True, opacity=0.8)
         .encode(
-            x=alt.X("kept:Q", title=_AT[kept], scale=near),
-            y=alt.Y("forget:Q", title="accuracy on forgotten records, in %", scale=near),
+            x=alt.X("kept:Q", title=across, scale=near),
+            y=alt.Y("forget:Q", title=up, scale=near),
             color=alt.Color(
                 "what:N",
                 scale=alt.Scale(range=[looks[n][0] for n in order], domain=order),
@@ -105,7 +156,7 @@ def _chart(rows: Sequence[dict[str, Any]], kept: str, drawn: bool) -> Any:
     return alt.layer(*layers, width="container", height=300)
 
 
-_TIPS = {"what": "model", "seed": "seed", "kept": "unseen data (%)", "forget": "to be forgotten (%)"}
+_TIPS = {"what": "model", "seed": "seed", "kept": "unseen data", "forget": "to be forgotten"}
 
 
 def _guides(rows: Sequence[dict[str, Any]], drawn: bool) -> list[Any]:

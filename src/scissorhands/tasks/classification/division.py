@@ -21,6 +21,10 @@ from .models import Blueprint
 def matched(data: Data, blueprint: Blueprint, labels: str, forget: Forget | None = None) -> Data:
     """Give the data the model's numbers of its classes; refuse names that do not say which is which."""
     names = data.train.classes
+    if data.train.regression:
+        if labels:
+            raise DataError("--labels says which class is which, and the labels are numbers to predict: leave it out.")
+        return data
     numbers = classes.numbers(names, blueprint.classes, labels)
     if numbers is None:
         return data
@@ -76,7 +80,7 @@ def forgotten(run: SourceRun) -> dict[str, set[int]]:
 
 def _held_out(run: SourceRun, known: Inventory) -> set[int]:
     """Return the records that the model was never trained on, so that it need not forget them."""
-    labels, divided = torch.tensor(known.labels, dtype=torch.int64), run.record["split"]
+    labels, divided = torch.tensor(known.labels), run.record["split"]
     if not 0 < float(divided["holdout"]) < 1:
         return set()
     return {*held_out(Stored(labels, labels), float(divided["holdout"]), int(divided["held_seed"])).tolist()}

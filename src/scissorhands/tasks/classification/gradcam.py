@@ -30,6 +30,8 @@ def looked_at(model: nn.Module, inputs: Tensor, labels: Tensor) -> Tensor:
     """
     from captum.attr import LayerAttribution, LayerGradCam  # slow to import
 
+    if labels.is_floating_point():
+        raise ModelError("Grad-CAM shows where a model looks for a class, and the labels are numbers to predict.")
     inputs = on_device(model, inputs)
     with evaluating(model):
         camera = LayerGradCam(model, _last_convolution(model, inputs))

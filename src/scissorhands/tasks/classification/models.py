@@ -24,7 +24,7 @@ from .checkpoint import Checkpoint
 from .classes import require_agreement
 from .huggingface import HuggingFaceModel
 from .imageclassifier import ImageClassifier
-from .networks import IMAGE_NETWORKS, NETWORKS, TABLE_NETWORKS, Normalize
+from .networks import IMAGE_NETWORKS, NETWORKS, TABLE_NETWORKS, Normalize, Regressor, network
 from .textclassifier import TextClassifier
 
 WEIGHTS = "model.safetensors"
@@ -48,14 +48,14 @@ class Blueprint:
 
     def build(self) -> nn.Module:
         """Build the model with fresh weights."""
-        factory = NETWORKS[self.name] if self.name in NETWORKS else named_object(self.name)
-        if self.name in NETWORKS and any(type(x) is not int or not 1 <= x <= _MOST for x in self.arguments.values()):
+        factory = None if self.name in NETWORKS else named_object(self.name)
+        if not factory and any(type(x) is not int or not 1 <= x <= _MOST for x in self.arguments.values()):
             wrong = given(dict(self.arguments))
             raise ModelError(f"the arguments of '{self.name}' are whole numbers from 1 to {_MOST}, not {wrong}.")
         try:
-            if self.name in NETWORKS:
+            if not factory:
                 self._require_room()
-            model = factory(**self.arguments)
+            model = factory(**self.arguments) if factory else network(self.name, self.arguments)
         except ModelError:
             raise
         except Exception as error:  # it is somebody's code, and may raise anything
@@ -68,7 +68,7 @@ class Blueprint:
     def _require_room(self) -> None:
         """Refuse a network of ours whose weights alone would not fit into this machine's memory."""
         with torch.device("meta"):
-            needed = sum(weight.nbytes for weight in NETWORKS[self.name](**self.arguments).parameters())
+            needed = sum(weight.nbytes for weight in network(self.name, self.arguments).parameters())
         memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
         if needed > memory:
             size = f"{needed / 2**30:.0f} GiB, and this machine has {memory / 2**30:.0f} GiB of memory"
@@ -87,12 +87,15 @@ def create(
         if "/" not in name and not Path(name).is_dir():
             raise ModelError(f"there is no model '{name}'. {did_you_mean(name, NETWORKS)} Or give a Hugging Face name.")
         folder, source = huggingface.located(name)
-        classifier = _wrapper(folder).load(str(folder), classes)
-        _name_classes(classifier, records.classes)
+        classifier = _wrapper(folder).load(str(folder), classes or 1)
+        if classes:
+            _name_classes(classifier, records.classes)
         return classifier, Blueprint(source, classes=records.classes)
+    if records.regression and "classes" in arguments:
+        raise ModelError("the labels are numbers to predict, which have no classes: leave 'classes' out.")
     left_out = {*but}
-    inputs, _ = records.fetch(torch.tensor([i for i in range(len(records)) if i not in left_out][:5000]))
-    known = {"classes": classes, **_extent(name, inputs)}
+    inputs, labels = records.fetch(torch.tensor([i for i in range(len(records)) if i not in left_out][:5000]))
+    known = {**({"classes": classes} if classes else {}), **_extent(name, inputs)}
     for what, number in known.items():
         if arguments.get(what, number) != number:
             raise ModelError(f"the data has {number} {what}, not {given(arguments[what])}: leave '{what}' out.")
@@ -101,6 +104,8 @@ def create(
     for module in model.modules():
         if isinstance(module, Normalize):
             module.measure(inputs)
+        if isinstance(module, Regressor):
+            module.measure(labels)
     return model, blueprint
 
 

@@ -1,7 +1,8 @@
 """Our own small networks. Each normalizes its inputs itself: raw images (bytes, or floats from 0 to 1), or rows."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from itertools import pairwise
+from typing import Any
 
 import torch
 import torch.nn.functional as F
@@ -43,6 +44,30 @@ class Standardize(Normalize):
         std, mean = torch.std_mean(rows.double(), 0)
         self.mean.copy_(mean)
         self.std.copy_(std.where(std > 0, 1))
+
+
+class Regressor(nn.Module):
+    """A network of ours that predicts a number: its only output, in the unit of the labels."""
+
+    mean: Tensor
+    std: Tensor
+
+    def __init__(self, network: nn.Module) -> None:
+        super().__init__()
+        self.network = network
+        self.register_buffer("mean", torch.zeros(1))
+        self.register_buffer("std", torch.ones(1))
+
+    def measure(self, labels: Tensor) -> None:
+        """Take mean and deviation of the output from these labels, in place."""
+        std, mean = torch.std_mean(labels.double(), correction=0)
+        self.mean.fill_(mean)
+        self.std.fill_(std.clamp_min(1e-12))
+
+    def forward(self, inputs: Tensor) -> Tensor:
+        """Return one number per record."""
+        out: Tensor = self.network(inputs) * self.std + self.mean
+        return out
 
 
 def unit(images: Tensor, dtype: torch.dtype) -> Tensor:
@@ -172,3 +197,10 @@ def mlp(classes: int, features: int, width: int = 64, depth: int = 2) -> MLP:
 IMAGE_NETWORKS: dict[str, Callable[..., nn.Module]] = {"small": small, "resnet18": resnet18, "resnet34": resnet34}
 TABLE_NETWORKS: dict[str, Callable[..., nn.Module]] = {"mlp": mlp}
 NETWORKS = {**IMAGE_NETWORKS, **TABLE_NETWORKS}
+
+
+def network(name: str, arguments: Mapping[str, Any]) -> nn.Module:
+    """Build a network of ours, which predicts a number unless it is told the number of classes."""
+    if "classes" in arguments:
+        return NETWORKS[name](**arguments)
+    return Regressor(NETWORKS[name](classes=1, **arguments))

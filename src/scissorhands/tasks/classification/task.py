@@ -1,4 +1,4 @@
-"""The task of a classifier: it forgets records of a data set, and is scored on others."""
+"""The task of a classifier, or of a regression: it forgets records of a data set, and is scored on others."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
@@ -21,8 +21,8 @@ from ...evaluation.context import Context
 from ...evaluation.evaluate import Scores, examine, outputs
 from ...evaluation.predict import require_fit
 from ...methods import METHODS, Method, Retrain, choose_optimizer
-from ...methods.damage import damage, guesses, judged
-from ...metrics import Observations, accuracy
+from ...methods.damage import damage, guesses, judged, knows_little
+from ...metrics import Observations, Outputs, basics
 from ..task import DividedTask, Division, Read, RelativePath, SourceRun, each_time
 from . import gradcam, models
 from .division import divided_as_in, matched, numbered_as_in
@@ -33,7 +33,7 @@ from .request import Request
 
 @dataclass(frozen=True)
 class Classification(DividedTask[Request]):
-    """A classifier, and what is known of how it was made."""
+    """A classifier, or a model that predicts numbers, and what is known of how it was made."""
 
     noun: ClassVar[str] = "classifier"
     options: ClassVar[tuple[str, ...]] = (
@@ -105,17 +105,28 @@ class Classification(DividedTask[Request]):
         )
 
     def before(self, posed: Division) -> tuple[dict[str, float], Observations]:
-        """Measure accuracies; refuse a model that knows no more of its training data than a guess."""
+        """Measure accuracies, or errors; refuse a model that knows no more of its training data than a guess."""
         known = outputs(posed.model, posed.split.parts())
-        said = known["retain"]
-        if not posed.inputs["untrained"] and (reason := guesses(said.logits.argmax(1), said.labels)):
-            raise ModelError(
-                f"{reason}, before anything was changed: the labels or the images of the data do not fit "
-                f"{self.source}. Look at --labels and at its preprocessing, such as --data-set mean=0.5; to change it "
-                "all the same, add --untrained."
-            )
-        values = {name: accuracy(said.logits, said.labels) for name, said in known.items() if name != "others"}
-        return {f"{name}_accuracy": value for name, value in values.items()}, known
+        found = {
+            f"{name}_{kind}": value
+            for name, said in known.items()
+            if name != "others"
+            for kind, value in basics(said).items()
+        }
+        if not posed.inputs["untrained"] and (reason := self._guesses(known["retain"])):
+            raise ModelError(f"{reason}; to change it all the same, add --untrained.")
+        return found, known
+
+    def _guesses(self, said: Outputs) -> str:
+        """Say that the model knows no more of its training data than a guess, and where to look; else nothing."""
+        if said.regression:
+            reason, inputs = knows_little(basics(said).get("r2", 1.0)), "inputs"
+            look = "--label, and at how inputs and labels were scaled for its training"
+        else:
+            reason, inputs = guesses(said.logits.argmax(1), said.labels), "images"
+            look = "--labels and at its preprocessing, such as --data-set mean=0.5"
+        unfit = f"the labels or the {inputs} of the data do not fit {self.source}. Look at {look}"
+        return reason and f"{reason}, before anything was changed: {unfit}"
 
     def measure(
         self, posed: Division, method: str | None = None, before: Observations | None = None
