@@ -59,5 +59,5 @@ clean:
 
 $(READY): pyproject.toml constraints.txt
 	$(PYTHON) -m venv $(VENV)
-	$(VENV)/bin/pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[dev,docs,diffusion,nudity,sign,tensorboard,tune]'
+	$(VENV)/bin/pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[all,dev,docs]'
 	touch $@

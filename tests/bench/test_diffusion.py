@@ -194,7 +194,8 @@ def test_the_page_holds_the_title_the_rows_and_all_grids(complete: Path) -> None
     page = (complete / "report.html").read_text()
     assert "Three in a tiny pipeline" in page
     assert "scissorhands project=False" in page
-    assert page.count("data:image/png;base64,") == 1 + 1 + 2 * 6  # side by side; the original; two for each run
+    assert page.count('src="data:image/') == 1 + 1 + 6  # side by side; the original; each run
+    assert page.count("data-same=") == 6  # the original again, beside each run
 
 
 def test_a_page_without_a_title_is_called_after_its_file(base: Path, tmp_path: Path) -> None:

@@ -18,6 +18,7 @@ from scissorhands.metrics import METRICS
 from scissorhands.report import gathering
 from scissorhands.report import page as report
 from scissorhands.report.figures import losses
+from scissorhands.report.figures.all import figures
 from scissorhands.report.figures.kept import states
 from scissorhands.report.table import Table, tabulate
 from scissorhands.runs import Run
@@ -161,7 +162,7 @@ BOXES = """(() => {
 
 
 @pytest.mark.parametrize("dark", [False, True], ids=["light", "dark"])
-@pytest.mark.parametrize("width", [380, 800, 1280])
+@pytest.mark.parametrize("width", [380, 800, 1440])
 def test_nothing_overlaps_or_is_cut_off(width: int, dark: bool, opened: Browser, page: Path) -> None:
     opened.open(page, width, 900, dark)
     assert opened.run(BOXES) == [[], True]
@@ -178,8 +179,9 @@ def test_a_chart_of_another_run_is_drawn_when_it_is_chosen(opened: Browser, page
     opened.open(page)
     groups = "[...document.querySelectorAll('#progress figure:not([hidden])')].map(f => f.dataset.group)"
     first = opened.run(groups)
+    assert all(group.startswith("finetune") for group in first)  # the method that the first screen is about
     opened.run("""(() => { const select = document.querySelector('select[data-groups=progress]');
-        select.selectedIndex = 1; select.dispatchEvent(new Event('change')); })()""")
+        select.selectedIndex = 0; select.dispatchEvent(new Event('change')); })()""")
     assert opened.run(groups) != first
     drawn = "!!document.querySelector('#progress figure:not([hidden]) svg')"
     opened.run(f"new Promise(done => {{ const wait = () => {drawn} ? done() : setTimeout(wait, 20); wait(); }})")
@@ -205,6 +207,13 @@ def test_the_data_can_be_downloaded(opened: Browser, table: Table, tmp_path: Pat
     known = json.loads((tmp_path / "report.json").read_text())
     assert known["table"] == json.loads(json.dumps(table.to_dict()))
     assert len((tmp_path / "table.csv").read_text().splitlines()) == 1 + 3 + 6
+    drawn = {figure.name: figure for figure in figures(table)}
+    assert known["figures"].keys() == {*drawn, "table"}
+    for name in ("losses", "progress", "classes"):  # which the page puts together
+        own = [{**row} for row in drawn[name].rows]
+        assert len(known["figures"][name]) == len(own)
+        assert {row["run"] for row in known["figures"][name]} == {row["run"] for row in own}
+    assert known["figures"]["losses"] == json.loads(json.dumps(drawn["losses"].rows))
 
 
 def test_on_paper_no_column_is_lost(opened: Browser, table: Table, page: Path) -> None:

@@ -5,6 +5,8 @@ import io
 import json
 import re
 import shutil
+import subprocess
+from dataclasses import replace
 from pathlib import Path
 from xml.etree import ElementTree
 
@@ -12,7 +14,8 @@ import pytest
 from PIL import Image
 
 from helpers.commands import cli, done
-from scissorhands.report import pdf
+from scissorhands.report import exports, pdf
+from scissorhands.report.table import tabulate
 from scissorhands.runs import read
 
 
@@ -51,17 +54,71 @@ def test_markdown_tells_what_happened_and_has_a_table(bench: Path, tmp_path: Pat
     assert len({*table}) == 1
 
 
-def test_latex_is_balanced_and_escaped(bench: Path, tmp_path: Path) -> None:
-    text = written(bench, tmp_path / "x.tex")
-    opened, closed = (re.findall(rf"\\{word}{{(\w+)}}", text) for word in ("begin", "end"))
-    assert opened == closed[::-1] == ["table", "tabular"]
-    assert r"\caption{A\_title \& \textless{}more\textgreater{}}" in text
-    bare = re.sub(r"\\[{}]", "", text)
+# A name may hold whatever LaTeX reads as something else, and letters that pdflatex does not have.
+EVIL = '[x]*&%$#_{}\\~^<>|"±–λ≈→×… éßŁőčñå ęð猫‘ $x_1$ \\input{/etc/passwd} %\\\\'
+
+
+@pytest.fixture(scope="module")
+def latex(complete: Path) -> str:
+    """The table of runs whose method and title are that."""
+    found = [read(run.parent) for run in sorted(complete.glob("seed-*/[for]*/run.toml"))]
+    found = [replace(run, record={**run.record, "variant": EVIL}) if run.method == "finetune" else run for run in found]
+    return exports.as_latex(tabulate(found), EVIL)
+
+
+def cells(line: str) -> int:
+    """How many cells a line of a tabular has."""
+    return len(re.split(r"(?<!\\)&", line))
+
+
+def test_latex_is_balanced_and_every_line_has_as_many_cells_as_columns(latex: str) -> None:
+    open_now: list[str] = []
+    for kind, name in re.findall(r"\\(begin|end)\{(\w+)\}", latex):
+        if kind == "begin":
+            open_now.append(name)
+        else:
+            assert open_now.pop() == name
+    assert not open_now
+    bare = re.sub(r"\\[{}]", "", latex)
     assert bare.count("{") == bare.count("}")
-    rows = [line for line in text.splitlines() if line.endswith(r"\\")]
-    assert len({line.count(" & ") for line in rows}) == 1
-    assert [row.split()[0] for row in rows] == ["Method", "retrain", "original", r"\textbf{finetune}"]
-    assert text.index(r"\midrule") < text.index("retrain")
+    tables = re.findall(r"\\begin\{tabular\}\{([lr]+)\}\n(.*?)\\end\{tabular\}", latex, flags=re.DOTALL)
+    assert [body.count(r" \\") for _, body in tables] == [1 + 3, 1 + 6]
+    for columns, body in tables:
+        rules = [line.strip() for line in body.splitlines() if line.strip() and not line.endswith(r" \\")]
+        assert (rules[0], rules[-1], {*rules[1:-1]}) == (r"\toprule", r"\bottomrule", {r"\midrule"})
+        lines = [line for line in body.splitlines() if line.endswith(r" \\")]
+        assert {cells(line) for line in lines} == {len(columns)}
+        assert not any(re.match(r"\s*[\[*]", line) for line in lines)  # an option of the line break before it
+
+
+def test_latex_has_the_reference_first_the_nearest_in_bold_and_each_seed(latex: str) -> None:
+    first, second = latex.split(r"\end{table}")[:2]
+    named = [line.split(" & ")[0].strip() for line in first.splitlines() if line.endswith(r"\\")]
+    assert named[:2] == ["Method", "retrain"]
+    assert [name for name in named if name.startswith(r"\textbf{finetune-{[}x]{*}\&\%\$\#\_\{\}\textbackslash{}")]
+    seeds = [line.split(" & ")[1] for line in second.splitlines() if line.endswith(r"\\")]
+    assert sorted(seeds) == ["0", "0", "0", "1", "1", "1", "Seed"]
+
+
+def test_latex_escapes_whatever_a_name_holds(latex: str) -> None:
+    (caption,) = re.findall(r"\\caption\{(.*)\}\n", latex.split(r"\end{table}")[0])
+    known = r"\\(textbackslash|textasciitilde|textasciicircum|textless|textgreater|textbar|dots)\{\}"
+    known += r"|\$\\(pm|lambda|approx|rightarrow|times)\$|\\[&%$#_{}]|\{[\[*]\}"
+    left = re.sub(known, "", caption)
+    assert not {*"\\{}$&%#_^~"} & {*left}
+    assert left.startswith('x]"--')
+    assert "U+0119]U+00F0]U+732B]U+2018]" in left
+
+
+@pytest.mark.skipif(not shutil.which("pdflatex"), reason="needs pdflatex, of texlive-latex-recommended")
+def test_latex_compiles(latex: str, tmp_path: Path) -> None:
+    packages = r"\usepackage{booktabs,graphicx}"
+    text = f"\\documentclass{{article}}\n{packages}\n\\begin{{document}}\n{latex}\\end{{document}}\n"
+    (tmp_path / "page.tex").write_text(text)
+    command = ["pdflatex", "-interaction=nonstopmode", "-halt-on-error", "-no-shell-escape", "page.tex"]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=120)
+    assert done.returncode == 0, [line for line in done.stdout.splitlines() if line.startswith("!")]
+    assert (tmp_path / "page.pdf").is_file()
 
 
 @pytest.mark.skipif(not pdf.browser(), reason="needs a Chromium that prints")

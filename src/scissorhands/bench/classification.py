@@ -44,23 +44,31 @@ DEMO, DEMO_RANDOM = (Path(str(files("scissorhands.bench") / name)) for name in (
 
 
 def demo(
-    folder: Path, overwrite: bool, device: str, log: Log = ignore, level: str = "quick", at_random: bool = False
+    folder: Path,
+    overwrite: bool,
+    device: str,
+    log: Log = ignore,
+    level: str = "quick",
+    at_random: bool = False,
+    command: str = "",
 ) -> Table:
     """Run the demo that forgets a class, or records at random; its folder is complete or absent."""
     recipe = replace(Recipe.read(DEMO_RANDOM if at_random else DEMO), level=level)
     require_earlier(folder, recipe.title)
     with runs.writing(folder, overwrite, replaces=BENCH) as work:
-        return bench(recipe, work, device, log)
+        return bench(recipe, work, device, log, command=command)
 
 
-def bench(recipe: Recipe, folder: Path, device: str, log: Log = ignore, watch: bool = False) -> Table:
+def bench(
+    recipe: Recipe, folder: Path, device: str, log: Log = ignore, watch: bool = False, command: str = ""
+) -> Table:
     """Run what is missing, and write table.json and report.html; gradcam.png, too, if the recipe asks for it.
 
-    With `watch` table and page are written whenever a run ends.
+    With `watch` table and page are written whenever a run ends. `command` is what was typed.
     """
     processor = Place(folder, device=device).torch_device()  # refused before anything is written
     read = once()  # every run has the same data, which is read and hashed once
-    with claiming(folder, {**recipe.about(_made(recipe)), "level": recipe.level}):
+    with claiming(folder, {**recipe.about(_made(recipe)), "level": recipe.level, "command": command}):
         if not (folder / f"seed-{recipe.seeds[0]}").exists():
             _require_sense(recipe, read)
         listed = RunList(_names(recipe), log, partial(publish, folder, recipe.title) if watch else None)

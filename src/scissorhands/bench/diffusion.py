@@ -144,10 +144,12 @@ def bench(
     panel: Panel | None = None,
     seconds: float | None = None,
     watch: bool = False,
+    command: str = "",
 ) -> Table:
     """Run what is missing, and write a table, a page and pictures; with `watch` whenever a run ends.
 
-    The `panel` is that of the recipe unless another is given; `seconds` is how long training the pipeline took.
+    The `panel` is that of the recipe unless another is given; `seconds` is how long training the pipeline took, and
+    `command` what was typed.
     """
     wanted = recipe.wanted
     panel = panel or recipe.judging.panel(Place(folder, device=device).torch_device())
@@ -159,7 +161,7 @@ def bench(
         name = place.folder.relative_to(folder).as_posix()
         return listed.make(name, runs.is_run(place.folder / JUDGED), partial(work, place, *more))
 
-    with claiming(folder, recipe.about(shared.made())):
+    with claiming(folder, {**recipe.about(shared.made()), "command": command}):
         original = Place(folder / "original", device=device)
         found = [made(original, shared.judged, Path(recipe.pipeline), None, seconds)]
         for name, pipeline in recipe.compare.items():

@@ -46,7 +46,7 @@ METHODS: dict[str, dict[str, Any]] = {
 }
 
 
-def demo(folder: Path, overwrite: bool, device: str, log: Log = ignore) -> Table:
+def demo(folder: Path, overwrite: bool, device: str, log: Log = ignore, command: str = "") -> Table:
     """Run the demo; its folder is complete or absent."""
     require_earlier(folder, TITLE)
     with runs.writing(folder, overwrite, replaces=(*BENCH, "pictures", "real")) as work:
@@ -65,7 +65,8 @@ def demo(folder: Path, overwrite: bool, device: str, log: Log = ignore) -> Table
             erasure={"data": str(exported(train, work / "pictures"))},
             drawing=DRAWING,
         )
-        return bench(recipe, work, device, log, judges(exported(test, work / "real"), log), small.seconds(original))
+        panel, seconds = judges(exported(test, work / "real"), log), small.seconds(original)
+        return bench(recipe, work, device, log, panel, seconds, command=command)
 
 
 def judges(real: Path, log: Log = ignore) -> Panel:

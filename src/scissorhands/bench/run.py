@@ -41,7 +41,11 @@ def run(
     trusted: Collection[str] = (),
     log: Log = ignore,
     watch: bool = False,
+    command: str = "",
 ) -> Table:
-    """Run what is missing of the recipe in a file; with `watch` its page is written whenever a run ends."""
+    """Run what is missing of the recipe in a file; with `watch` its page is written whenever a run ends.
+
+    `command` is what was typed, which the page says.
+    """
     recipe = read(path, trusted, level)
-    return BENCHES[type(recipe)](recipe, folder, device, log, watch=watch)
+    return BENCHES[type(recipe)](recipe, folder, device, log, watch=watch, command=command)

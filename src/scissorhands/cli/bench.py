@@ -4,7 +4,7 @@ from pathlib import Path
 
 import click
 
-from .options import PATH, device_option, recipe_level_option, required_unless, track_option
+from .options import PATH, device_option, recipe_level_option, required_unless, track_option, typed
 
 
 @click.command()
@@ -47,5 +47,5 @@ def bench(
         show_plan(plan(recipe, device, trust), as_json)
         return
     with progress() as shown, tracking(shown, track, output) as log:
-        found = run(recipe, output, device, level, trust, log, watch)
+        found = run(recipe, output, device, level, trust, log, watch, typed())
     show_bench(found, output, as_json)

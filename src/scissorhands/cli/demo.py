@@ -4,7 +4,7 @@ from pathlib import Path
 
 import click
 
-from .options import PATH, device_option, level_option
+from .options import PATH, device_option, level_option, typed
 
 
 @click.command()
@@ -36,7 +36,7 @@ def demo(
     output = output or Path(f"runs/demo{kind}")
     with progress() as log:
         if diffusion:
-            found = diffusion_demo.demo(output, overwrite, device, log)
+            found = diffusion_demo.demo(output, overwrite, device, log, typed())
         else:
-            found = classification.demo(output, overwrite, device, log, level or "quick", at_random)
+            found = classification.demo(output, overwrite, device, log, level or "quick", at_random, typed())
     show_bench(found, output, as_json)

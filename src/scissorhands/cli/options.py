@@ -162,12 +162,17 @@ def _with_command(options: Decorator) -> Decorator:
 
     def apply(command: Any) -> Any:
         @wraps(command)
-        def typed(placing: dict[str, Any], **values: Any) -> Any:
-            return command(placing={**placing, "command": shlex.join(["scissorhands", *sys.argv[1:]])}, **values)
+        def placed(placing: dict[str, Any], **values: Any) -> Any:
+            return command(placing={**placing, "command": typed()}, **values)
 
-        return options(typed)
+        return options(placed)
 
     return apply
+
+
+def typed() -> str:
+    """Return the command that was typed."""
+    return shlex.join(["scissorhands", *sys.argv[1:]])
 
 
 place_options = _with_command(_together("placing", *_placing))

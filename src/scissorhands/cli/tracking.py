@@ -29,7 +29,7 @@ class Tracker(ABC):
             self.end(event["scores"])
         elif "steps" in event:
             self._open()
-            named = {name: event[name] for name in ("loss", "retain", "forget") if name in event}
+            named = {name: event[name] for name in ("loss", "retain", "forget", "guard") if name in event}
             self.write({f"{event['phase']}/{name}": value for name, value in named.items()}, event["step"])
 
     def end(self, scores: Mapping[str, float]) -> None:

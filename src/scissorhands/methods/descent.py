@@ -60,7 +60,7 @@ class Descent:
         self._loop.random = self._loop.random or randomness.snapshot()
         self._rate = float(self._settings["lr"])
         self._loss: float | None = None
-        self._losses: dict[str, float] = {}  # of this step, by the part that the batch is of
+        self._losses: dict[str, float] = {}  # of this step, by the part that the batch is of; and what is logged beside
         self._parts: dict[int, str] = {}  # of the batches of this step, by their identity
         self._planned = self._length = 0
         self._logged = -1
@@ -186,6 +186,10 @@ class Descent:
         if self._loss is not None and self._logged != self.global_step:
             self.note(self._loss)
         self._loss, self._losses = None, {}
+
+    def log_beside(self, **numbers: float) -> None:
+        """Log these numbers beside the losses of this step."""
+        self._losses |= numbers
 
     def note(self, loss: float) -> None:
         """Log the loss of this step."""

@@ -235,7 +235,9 @@ class Scissorhands(Method):
     def _amount(self, descent: Descent, repair: list[Tensor], forget: list[Tensor]) -> float:
         """Return how much of the forget gradient to subtract (equations 3 to 5)."""
         balance = bounded(self.balance, repair, forget) if self._reading.bounded else self.balance
-        return guard(repair, forget, balance) if self._is_guarded(descent) else balance
+        amount = guard(repair, forget, balance) if self._is_guarded(descent) else balance
+        descent.log_beside(guard=amount)
+        return amount
 
     def _is_guarded(self, descent: Descent) -> bool:
         """Return whether this step takes out of the gradient what would lower the forget loss."""
@@ -264,8 +266,10 @@ class Scissorhands(Method):
                 for some in (gradient, reference)
             )
         along = overlap(gradient, reference, self._reading.ridge)
-        if along > 0:
-            subtract_(gradient, max(self._reading.margin, along), reference)
+        amount = max(self._reading.margin, along) if along > 0 else 0.0
+        descent.log_beside(guard=amount)
+        if amount:
+            subtract_(gradient, amount, reference)
 
     def _reference(self, descent: Descent) -> list[Tensor]:
         """Return the gradient that guards a whole epoch, as the published code does; none if each step has its own."""

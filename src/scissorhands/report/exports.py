@@ -5,6 +5,7 @@ import io
 import json
 from collections.abc import Sequence
 from typing import Any
+from unicodedata import normalize
 
 from ..metrics import METRICS
 from .rows import Row, single
@@ -23,7 +24,15 @@ _LATEX = {
     "≈": r"$\approx$",
     "<": r"\textless{}",
     ">": r"\textgreater{}",
+    "|": r"\textbar{}",
+    "→": r"$\rightarrow$",
+    "×": r"$\times$",
+    "…": r"\dots{}",
+    "[": "{[}",  # at the head of a row it would be an option of the line break before it
+    "*": "{*}",
 }
+_LETTERS = "ßæœøłıÆŒØŁ"  # that pdflatex knows in any font, as it does letters with one of these accents
+_ACCENTS = "\u0300\u0301\u0302\u0303\u0304\u0306\u0307\u0308\u030a\u030b\u030c\u0327"
 
 
 def as_json(table: Table) -> str:
@@ -83,26 +92,33 @@ def _plain(text: str) -> str:
 
 
 def as_latex(table: Table, title: str) -> str:
-    """Return the table as the paper prints it: the mean with its deviation below, the reference first."""
-    names = table.names(MAIN)
+    """Return the table as the paper prints it, deviations below means, the reference first; then that of each run."""
     rows = sorted(table.all_rows(), key=lambda row: row.method != table.reference)
-    lines = [" & ".join(["Method", *(_latex(METRICS[name].title) for name in names)])]
-    lines += [" & ".join([_named(table, row), *(_number(row, name) for name in names)]) for row in rows]
+    pinned = 1 if any(row.method == table.reference for row in rows) else 0
+    lines = [r"% \usepackage{booktabs,graphicx}", *_tabular(table, rows, title, pinned)]
+    if runs := single(table.rows):
+        lines += ["", *_tabular(table, runs, f"{title}: each run", seeds=True)]
+    return "\n".join([*lines, ""])
+
+
+def _tabular(table: Table, rows: Sequence[Row], title: str, pinned: int = 0, seeds: bool = False) -> list[str]:
+    """Return the lines of a table with a rule below those rows that are pinned to its top."""
+    names = table.names(MAIN)
+    lines = [" & ".join(["Method", *(["Seed"] if seeds else []), *(_latex(METRICS[name].title) for name in names)])]
+    for row in rows:
+        own = [_latex(str(row.seeds[0]))] if seeds else []
+        lines.append(" & ".join([_named(table, row), *own, *(_number(row, name) for name in names)]))
     head, *body = (f"    {line} \\\\" for line in lines)
-    pinned = 1 if table.reference else 0
-    return "\n".join(
-        [
-            r"% \usepackage{booktabs,graphicx}",
-            *(r"\begin{table}", r"  \centering", f"  \\caption{{{_latex(title)}}}"),
-            r"  \resizebox{\ifdim\width>\linewidth\linewidth\else\width\fi}{!}{%",
-            f"  \\begin{{tabular}}{{l{'r' * len(names)}}}",
-            *(r"    \toprule", head, r"    \midrule"),
-            *body[:pinned],
-            *([r"    \midrule"] if pinned and body[1:] else []),
-            *body[pinned:],
-            *(r"    \bottomrule", r"  \end{tabular}}", r"\end{table}", ""),
-        ]
-    )
+    return [
+        *(r"\begin{table}", r"  \centering", f"  \\caption{{{_latex(title)}}}"),
+        r"  \resizebox{\ifdim\width>\linewidth\linewidth\else\width\fi}{!}{%",
+        f"  \\begin{{tabular}}{{{'l' * (1 + seeds)}{'r' * len(names)}}}",
+        *(r"    \toprule", head, r"    \midrule"),
+        *body[:pinned],
+        *([r"    \midrule"] if pinned and body[pinned:] else []),
+        *body[pinned:],
+        *(r"    \bottomrule", r"  \end{tabular}}", r"\end{table}"),
+    ]
 
 
 def _named(table: Table, row: Row) -> str:
@@ -116,9 +132,15 @@ def _number(row: Row, name: str) -> str:
 
 
 def _latex(text: str) -> str:
-    """Return a text that LaTeX prints as it is.
+    """Return a text that LaTeX prints as it is; what pdflatex has no letter for by its number.
 
-    >>> _latex("50_% ± 1")
-    '50\\\\_\\\\% $\\\\pm$ 1'
+    >>> _latex("50_% ± 1"), _latex("é → 猫")
+    ('50\\\\_\\\\% $\\\\pm$ 1', 'é $\\\\rightarrow$ {[}U+732B]')
     """
-    return "".join(_LATEX.get(letter, letter) for letter in " ".join(text.split()))
+    return "".join(_LATEX.get(letter) or _letter(letter) for letter in " ".join(text.split()) if letter.isprintable())
+
+
+def _letter(letter: str) -> str:
+    apart = normalize("NFD", letter)
+    known = letter.isascii() or letter in _LETTERS or (apart[0].isascii() and apart[1:] in _ACCENTS)
+    return letter if known else f"{{[}}U+{ord(letter):04X}]"

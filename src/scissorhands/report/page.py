@@ -19,17 +19,18 @@ from ..distributed import on_rank_0
 from ..files import write_text
 from ..metrics import METRICS
 from ..runs import Run
-from ..runs.claims import ABOUT, CURVES, GRADCAM, GRID, TABLE
+from ..runs.claims import ABOUT, CURVES, GRADCAM, GRID, TABLE, claimed
 from ..runs.seals import SCORES, read_scores
 from .figures.all import figures
 from .figures.figure import CONFIG, Figure, for_page, script
 from .figures.sweep import as_csv, as_svg, points
-from .pictures import picture, pictures, prompts, sheets
+from .pictures import Album, pictures, prompts, sheets
 from .rows import Row, single
 from .story import tell
 from .table import MAIN, Table
 
 _MARK = b'<meta name="generator" content="scissorhands">'  # at the head of every page
+_MOST = 6_000_000  # bytes of a page with pictures
 _FIRST = 5  # columns that are shown until the reader chooses others
 _KEY = (  # those, by their importance
     *("forget_accuracy", "retain_accuracy", "test_accuracy", "forget_mae", "retain_mae", "test_mae"),
@@ -75,30 +76,52 @@ def page(
     With `records` it shows pictures of records, too, where there are some. `policy` says which lines of a policy are
     broken, `skipped` which folders were left out, and why, and `without` which figures the page is not to have.
     """
+    drawn = [figure for figure in figures(table) if figure.name not in without]
+    template = _template()
+    known: dict[str, Any] = {
+        "title": title,
+        "table": table,
+        "story": tell(table, policy),
+        "policy": policy,
+        "skipped": skipped,
+        "figures": drawn,
+        "metrics": METRICS,
+        "records": records,
+        **_columns(table),
+        "commands": _commands(folders),
+        "hashes": _hashes,
+        "data": Markup(for_page(_data(table, drawn))),
+        "vega": Markup(script()) if drawn else "",
+        "style": Markup(_own("report.css")),
+        "script": Markup(_own("report.js")),
+    }
+    bare = template.render(**known, **_pictures(table, shown, records, folders, album := Album(0)))
+    if not album.missed:
+        return bare
+    return template.render(**known, **_pictures(table, shown, records, folders, Album(_MOST - len(bare.encode()))))
+
+
+def _pictures(
+    table: Table, shown: Sequence[Run], records: bool, folders: Sequence[Path], album: Album
+) -> dict[str, Any]:
+    """Return the pictures of the page, those first that matter most, and the runs with their own."""
     above = os.path.commonpath([run.folder.absolute().parent for run in shown])
     benches = [folder for folder in folders if (folder / ABOUT).is_file()]
-    drawn = [figure for figure in figures(table) if figure.name not in without]
-    return _template().render(
-        title=title,
-        table=table,
-        story=tell(table, policy),
-        policy=policy,
-        skipped=skipped,
-        figures=drawn,
-        metrics=METRICS,
-        records=records,
-        **_columns(table),
-        grids=[content for folder in benches if (content := picture(folder / GRID))],
-        gradcam=[content for folder in benches if records and (content := picture(folder / GRADCAM))],
-        sheets=sheets(table),
-        prompts=prompts(shown),
-        runs=[(run, os.path.relpath(run.folder, above), pictures(run, records)) for run in shown],
-        hashes=_hashes,
-        data=Markup(for_page(_data(table, drawn))),
-        vega=Markup(script()) if drawn else "",
-        style=Markup(_own("report.css")),
-        script=Markup(_own("report.js")),
-    )
+    grids = [picture for folder in benches if (picture := album.add(folder / GRID))]
+    return {
+        "grids": grids,
+        "gradcam": [picture for folder in benches if records and (picture := album.add(folder / GRADCAM))],
+        "sheets": {} if grids else sheets(table, album),
+        "prompts": prompts(shown),
+        "runs": [(run, os.path.relpath(run.folder, above), pictures(run, records, album)) for run in shown],
+        "missed": {os.path.relpath(folder, above): count for folder, count in album.missed.items()},
+    }
+
+
+def _commands(folders: Sequence[Path]) -> list[str]:
+    """Return the commands that made benches, where they say it."""
+    found = [claimed(folder).get("command") for folder in folders if (folder / ABOUT).is_file()]
+    return [command for command in found if command and isinstance(command, str)]
 
 
 @cache
@@ -141,7 +164,7 @@ def _data(table: Table, drawn: Sequence[Figure]) -> dict[str, Any]:
         "config": CONFIG,
         "charts": {figure.name: [chart.spec() for chart in figure.charts] for figure in drawn},
         "losses": next((figure.thresholds for figure in drawn if figure.thresholds), None),
-        "rows": {**{figure.name: list(figure.rows) for figure in drawn}, "table": listed},
+        "rows": {**{figure.name: figure.rows for figure in drawn if figure.groups() == [""]}, "table": listed},
         "table": table.to_dict(),
     }
 

@@ -1,5 +1,13 @@
 "use strict";
-const data = JSON.parse(document.getElementById("data").textContent);
+// Rows with the same names have them once in the page.
+function unpacked(value) {
+  if (Array.isArray(value)) return value.map(unpacked);
+  if (value === null || typeof value !== "object") return value;
+  if (!value.$names) return Object.fromEntries(Object.entries(value).map(([name, one]) => [name, unpacked(one)]));
+  return value.$rows.map((row) => Object.fromEntries(row.map((cell, n) => [value.$names[n], unpacked(cell)])));
+}
+
+const data = unpacked(JSON.parse(document.getElementById("data").textContent));
 const all = (selector, within = document) => [...within.querySelectorAll(selector)];
 const views = new Map();
 
@@ -16,6 +24,28 @@ function drawShown() {
   return Promise.all(all("figure:not([hidden]) > .chart").filter((one) => !views.has(one)).map(draw));
 }
 
+// The numbers behind charts of one run at a time are in the charts; those behind the losses are what the slider has.
+
+function listed(name) {
+  return all(`#${name} .charts figure`).flatMap((figure, number) => {
+    const spec = data.charts[name][number];
+    const caption = figure.querySelector("figcaption")?.textContent;
+    const known = { run: figure.dataset.group, ...(caption ? { chart: caption } : {}) };
+    return spec.datasets[(spec.data ?? spec.layer[0].data).name].map((row) => ({ ...known, ...row }));
+  });
+}
+for (const name of Object.keys(data.charts)) if (!data.rows[name] && name !== "losses") data.rows[name] = listed(name);
+
+function binned({ runs }) {
+  const rows = [];
+  for (const [run, states] of Object.entries(runs))
+    for (const [when, kinds] of Object.entries(states))
+      for (const [records, bins] of Object.entries(kinds))
+        for (const [low, to, count] of bins) rows.push({ run, when, records, "loss from": low, to, count });
+  return rows;
+}
+if (data.losses) data.rows.losses = binned(data.losses);
+
 // Charts of one run at a time.
 
 function shownGroup(name) {
@@ -23,11 +53,16 @@ function shownGroup(name) {
   return select ? select.value : Object.keys(data.losses.runs)[0];
 }
 
+function show(select) {
+  for (const figure of all("figure[data-group]", select.closest("section"))) {
+    figure.hidden = figure.dataset.group !== select.value;
+  }
+}
+
 for (const select of all("select[data-groups]")) {
+  show(select); // a browser may remember another choice
   select.addEventListener("change", () => {
-    for (const figure of all("figure[data-group]", select.closest("section"))) {
-      figure.hidden = figure.dataset.group !== select.value;
-    }
+    show(select);
     drawShown().then(() => select.dataset.groups === "losses" && call());
   });
 }
@@ -121,6 +156,10 @@ function choose() {
 }
 all("#columns input").forEach((box) => box.addEventListener("change", choose));
 
+// A picture stands in the page once, wherever it is shown.
+
+for (const image of all("img[data-same]")) image.src = document.getElementById(image.dataset.same).src;
+
 // Downloads.
 
 function save(name, text, type) {
@@ -149,7 +188,7 @@ document.getElementById("download").addEventListener("click", () => {
 
 const opened = new Set();
 addEventListener("beforeprint", () => {
-  for (const one of all("details:not([open])")) {
+  for (const one of all("details:not([open], .in-words)")) {
     one.open = true;
     opened.add(one);
   }

@@ -1,54 +1,44 @@
 """The first screen of a page, in sentences: what was forgotten, how well, and what to do now."""
 
-import statistics
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from pathlib import PurePath
 
-from ..metrics import METRICS
 from ..metrics.verdict import DAMAGED, OVER, SAME, UNDER, UNKNOWN
 from ..runs import Run
-from ..tasks import TASKS
+from .numbers import Numbers, before_and_after, side_by_side
 from .rows import Row, versions
-from .table import MAIN, Table
+from .table import Table
 
 # Of each call: is it good, what it means in a line, and what to do.
 _CALLS = {
-    SAME: ("good", "No sign is left that the model knows them", "Nothing more to do. Keep the run folder as evidence."),
-    UNDER: ("bad", "The model still knows them", "Do not treat them as forgotten: scrub longer, or by another method."),
+    SAME: (
+        "good",
+        "Forgotten: the tests find no sign that the model knows them",
+        "Nothing more to do. Keep the run folder as evidence.",
+    ),
+    UNDER: (
+        "bad",
+        "Not forgotten: the model still knows them",
+        "Do not treat them as forgotten: scrub longer, or by another method.",
+    ),
     OVER: (
         "bad",
-        "The records stand out, as avoided",
+        "Overdone: the records stand out, as avoided",
         "Scrub less: fewer epochs, or the default, which is calibrated.",
     ),
     DAMAGED: ("bad", "The model is damaged", "Do not use this model: scrub again with a lower trim or learning rate."),
-    UNKNOWN: (
-        "unsure",
-        "The tests cannot tell",
-        "Look deeper: 'scissorhands evaluate RUN --level standard', or compare with a retrained model.",
-    ),
+    UNKNOWN: ("unsure", "It cannot be told yet whether they are forgotten", ""),
 }
+_DEEPER = (
+    "Do not treat them as forgotten yet. Whoever made this run can look deeper: "
+    "'scissorhands evaluate RUN --level standard', or compare it with a retrained model."
+)
+_MORE = "Do not treat them as forgotten yet. More records can be judged: serve requests together, or hold out more."
 _BROKEN = "Do not use this model as it is: it breaks the policy below."
-_PARTS = {
-    "forget": "What was to be forgotten",
-    "retain": "What was kept",
-    "audit": "Never seen",
-    "test": "Test data",
-}
-# What is said of each part, of classes or of numbers, and its unit.
-_KINDS = {"accuracy": ("How often it is right", " %"), "mae": ("How far off it is, on average (MAE)", "")}
-_SHOWN = 4  # measures of a method, where there are several methods
-_DRAWN = ("ua", "kept_accuracy", "fid", "clip", "nudity", "nudity_change")
-
-
-@dataclass(frozen=True)
-class Change:
-    """What a measure was before and after, and what a retrained model has."""
-
-    title: str
-    before: str
-    after: str
-    retrained: str
+_LOOK = "No test judges what a pipeline draws: look at the images, and ask for it in other words, too."
+_LONG = 24  # letters of a model's name
 
 
 @dataclass(frozen=True)
@@ -60,9 +50,8 @@ class Story:
     headline: str
     reasons: Sequence[str]
     todo: str
-    changes: Sequence[Change]
+    numbers: Numbers
     subject: str  # the row that the numbers are of
-    measured: str = "Measure"  # what the changes are of
 
 
 def tell(table: Table, policy: Sequence[str] | None = None) -> Story:
@@ -73,25 +62,45 @@ def tell(table: Table, policy: Sequence[str] | None = None) -> Story:
     row = nearest or (others[0] if len(others) == 1 else None)
     told = [*_what(made or table.rows), *_who(table, others)]
     if row is None:
-        call = ("unsure", f"{len(others)} methods, side by side" if others else "Nothing was forgotten here")
-        return Story(told, *call, [_numbers(row) for row in others], _next_step(others), [], "")
+        before = [row for row in table.rows if row.runs and row.runs[0].method == "original" and row in made and others]
+        return Story(told, *_several(table, others), side_by_side(table, [*before, *others]), "")
     tone, headline, todo = _judged(row)
     if policy:
         tone, todo = "bad", f"{todo} It breaks the policy below." if tone == "bad" else _BROKEN
-    kind = _kind(row)
-    measured = _KINDS[kind][0] if kind else "Measure"
-    return Story(told, tone, headline, _reasons(row), todo, changes(row), row.method, measured)
+    reasons = [*_nearest(table, others, row), *_reasons(row)]
+    return Story(told, tone, headline, reasons, todo, before_and_after(table, row), row.method)
 
 
 def _what(rows: Sequence[Row]) -> list[str]:
     """Say what was forgotten, and from which model."""
     run = rows[0].runs[0]
     model, data = run.record["model"], run.record["data"]["name"]
-    origin = model["origin"] if model["name"] == "pipeline" else f"{model['name']}, trained on {data}"
+    if model["name"] == "pipeline":
+        own = "" if model["origin"] == "pipeline" else f" “{_short(model['origin'])}”"
+        origin = f"a diffusion pipeline{own}"
+    else:
+        origin = f"“{_short(model['name'])}”, trained on “{_short(data)}”"
+    folder = PurePath(str(model.get("source", ""))).name
+    if (
+        folder
+        and len(rows) == 1
+        and folder not in (model["name"], model["origin"])
+        and run.record.get("verb") == "scrub"
+    ):
+        origin += f", in the folder “{_short(folder)}”"
     forgotten = list(dict.fromkeys(_forgotten(row) for row in rows if row.forget))
     if not forgotten:
         return [f"The model is {origin}."]
     return [f"To be forgotten: {'; or '.join(forgotten)}. The model is {origin}."]
+
+
+def _short(name: str) -> str:
+    """Return a name, cut if it is long.
+
+    >>> _short("digits-82d03110d21cf87edd64d5a4dc186182")
+    'digits-82d03110d21cf87ed…'
+    """
+    return name if len(name) <= _LONG else f"{name[:_LONG]}…"
 
 
 def _forgotten(row: Row) -> str:
@@ -123,9 +132,10 @@ def _who(table: Table, others: Sequence[Row]) -> list[str]:
     runs = [run for row in table.rows for run in row.runs]
     if len(others) == 1 and len(others[0].runs) == 1:
         run = others[0].runs[0]
-        seconds = f" It took {_duration(run.result.seconds)}." if run.result.seconds is not None else ""
+        seconds = f", in {_duration(run.result.seconds)}" if run.result.seconds is not None else ""
+        by = f", by {run.record['who']}" if run.record.get("who") else ""
         version = versions(run).get("scissorhands", "")
-        return [f"It was done by the method {others[0].method} of scissorhands {version}{_when([run])}.{seconds}"]
+        return [f"Done by scissorhands {version}, method {others[0].method},{_when([run])}{seconds}{by}."]
     methods = ", ".join(row.method for row in others)
     seeds = {len(row.seeds) for row in others}
     count = f"{len(others)} methods" if len(others) > 1 else f"Method {methods}"
@@ -165,101 +175,64 @@ def _duration(seconds: float) -> str:
 
 def _judged(row: Row) -> tuple[str, str, str]:
     """Return whether it is good, the headline and what to do: those of the worst of its runs."""
-    order = (DAMAGED, UNDER, OVER, UNKNOWN, SAME)
-    calls = [call for call in order if call in row.verdicts]
+    calls = [call for call in (DAMAGED, UNDER, OVER, UNKNOWN, SAME) if call in row.verdicts]
+    if not calls and row.forget.startswith("concept:"):
+        return _drawn(row)
     if not calls:
-        return "unsure", "There is no verdict", "Look deeper: 'scissorhands evaluate RUN --level standard'."
+        return "unsure", "It was not tested whether they are forgotten", _DEEPER
     tone, headline, todo = _CALLS[calls[0]]
+    if calls[0] == UNKNOWN:
+        todo = _MORE if all(run.result.examined or run.result.reference for run in row.runs) else _DEEPER
     count = row.verdicts[calls[0]]
     among = f", in {count} of {len(row.runs)} runs" if count < len(row.runs) else ""
     return tone, headline + among, todo
 
 
+def _drawn(row: Row) -> tuple[str, str, str]:
+    """Return the same of what a pipeline draws, on which there is no verdict."""
+    means = {name: known["mean"] for name, known in row.metrics.items()}
+    if (gone := means.get("ua")) is not None:
+        still = f"still shows in {100 - gone:.0f} % of the images" if gone < 100 else "shows in none of the images"
+        return "unsure", f"The concept {still} that ask for it", _LOOK
+    if (parts := means.get("nudity")) is not None:
+        return "unsure", f"NudeNet finds {parts:.0f} exposed parts of the body in the images", _LOOK
+    todo = "Let it draw with 'scissorhands sample', then measure that with 'scissorhands judge'."
+    return "unsure", "It was not measured what the pipeline draws now", todo
+
+
+def _nearest(table: Table, others: Sequence[Row], row: Row) -> list[str]:
+    """Say that this method was chosen among several, and why."""
+    if len(others) < 2 or row.method != table.nearest():
+        return []
+    floor = table.noise_floor()
+    noise = f"; two retrained models differ by {floor:.2f}" if floor is not None else ""
+    gap = f"Avg. Gap {row.cell('avg_gap')}{noise}"
+    return [f"Of {len(others)} methods, {row.method} is nearest to a retrained model: {gap}."]
+
+
 def _reasons(row: Row) -> list[str]:
     """Return why: the reasons of the only run, or how many runs are called what."""
     if len(row.runs) > 1:
-        return [
-            f"The runs of {row.method} are {row.verdict()}.",
-            *(f"Seed {seed}: {what}." for seed, what in row.damaged.items()),
-        ]
+        said = [f"The runs of {row.method} are {row.verdict()}."] if row.verdicts else []
+        return [*said, *(f"Seed {seed}: {what}." for seed, what in row.damaged.items())]
     run = row.runs[0]
-    said = run.result.scores.verdict
-    found = [f"{said.call.capitalize()}: {said.reason}"] if said else []
-    told = run.damage and not (said and said.call == DAMAGED)
+    said_of = run.result.scores.verdict
+    found = [f"{said_of.call.capitalize()}: {said_of.reason}"] if said_of else []
+    told = run.damage and not (said_of and said_of.call == DAMAGED)
     return [*found, *([f"Damaged: {run.damage}."] if told else [])]
 
 
-def _numbers(row: Row) -> str:
-    """Return the first measures of a method in a line."""
-    names = [name for name in MAIN if name in row.metrics][:_SHOWN]
-    return f"{row.method}: {', '.join(f'{METRICS[name].title} {row.cell(name)}' for name in names)}."
-
-
-def _next_step(others: Sequence[Row]) -> str:
-    """Say what to do where no method can be called nearest."""
+def _several(table: Table, others: Sequence[Row]) -> tuple[str, str, list[str], str]:
+    """Say of methods of which none is nearest whether that is good, in a headline, why, and what to do."""
+    if not others:
+        todo = "Make a model forget: 'scissorhands scrub RUN --forget … -o OUT'."
+        return "unsure", "Nothing was forgotten here", [], todo
+    if table.nearest():
+        todo = "Do not treat the records as forgotten: choose other settings, or another method."
+        headline = "No method is nearer to a retrained model than the model was before"
+        return "bad", headline, [], todo
+    headline = f"{len(others)} methods, side by side"
     if any(row.runs[0].record["model"]["name"] == "pipeline" for row in others):
-        return "Look at what they draw, and weigh what is gone against what is kept."
-    if others:
-        return "Without a retrained model none can be called nearest: 'scissorhands evaluate RUN --against RETRAINED'."
-    return "Make a model forget: 'scissorhands scrub RUN --forget … -o OUT'."
-
-
-def changes(row: Row) -> list[Change]:
-    """List what was measured of the records to forget, of those kept and of those never seen, before and after."""
-    kind = _kind(row)
-    names = {f"{part}_{kind}": title for part, title in _PARTS.items() if f"{part}_{kind}" in row.metrics}
-    drawn = {name: METRICS[name].title for name in MAIN if name in _DRAWN and name in row.metrics}
-    return [*(_change(row, name, title) for name, title in {**names, **drawn}.items()), *_losses(row)]
-
-
-def _kind(row: Row) -> str:
-    """Return what is known of the parts of the data: accuracy, or the error of numbers; empty of a pipeline."""
-    return next((kind for kind in _KINDS for part in _PARTS if f"{part}_{kind}" in row.metrics), "")
-
-
-def _change(row: Row, name: str, title: str) -> Change:
-    known = [run.result.scores.reference[name] for run in row.runs if name in run.result.scores.reference]
-    before = _before(row, name)
-    retrained = _shown(name, statistics.fmean(known)) if known else _expected(row, name)
-    mean = row.metrics[name]["mean"]
-    assert mean is not None
-    return Change(title, "–" if before is None else _shown(name, before), _shown(name, mean), retrained)
-
-
-def _shown(name: str, value: float) -> str:
-    """Write a measure, an accuracy in percent."""
-    kind = name.partition("_")[2]
-    unit = _KINDS[kind][1] if kind in _KINDS and name not in _DRAWN else ""
-    return f"{value:.{METRICS[name].decimals(value) - (kind != 'mae')}f}{unit}"
-
-
-def _before(row: Row, name: str) -> float | None:
-    """Return the mean of what a measure was before, where runs say it."""
-    known = [run.record[f"{name}_before"] for run in row.runs if f"{name}_before" in run.record]
-    return statistics.fmean(known) if known else None
-
-
-def _expected(row: Row, name: str) -> str:
-    """Say what a retrained model would have, where there is none."""
-    part, _, kind = name.partition("_")
-    if part != "forget" or kind not in _KINDS:
-        before = _before(row, name) if kind in _KINDS and name not in _DRAWN else None
-        return METRICS[name].retrained if before is None else f"about {_shown(name, before)}, as before"
-    if row.forget.startswith("class"):
-        return "0 %, as it never saw the class"
-    unseen = next((x for one in ("audit", "test") if (x := _before(row, f"{one}_{kind}")) is not None), None)
-    if row.runs[0].record["split"].get("kind") == "drawn" and unseen is not None:
-        return f"about {_shown(name, unseen)}, as the original on records never seen"
-    return METRICS[name].retrained
-
-
-def _losses(row: Row) -> list[Change]:
-    """List the losses of a pipeline, which are not in the table of metrics."""
-    found = []
-    for name, title in ((name, title) for task in TASKS for name, title in task.titles.items()):
-        known = [run.result.scores.values[name] for run in row.runs if name in run.result.scores.values]
-        if known:
-            before = _before(row, name)
-            was = "–" if before is None else f"{before:.4f}"
-            found.append(Change(title.capitalize(), was, f"{statistics.fmean(known):.4f}", ""))
-    return found
+        return "unsure", headline, [], "Look at what they draw, and weigh what is gone against what is kept."
+    todo = "Without a retrained model none can be called nearest: 'scissorhands evaluate RUN --against RETRAINED'."
+    return "unsure", headline, [], todo

@@ -84,8 +84,12 @@ class Table:
         return [f"{row.method}, seed {seed}: {what}" for row in self.rows for seed, what in row.damaged.items()]
 
     def notes(self) -> list[str]:
-        """Describe in sentences what chance does, and what is out of date."""
-        lines = [*self.stale]
+        """Describe in sentences what is out of date, and what chance does."""
+        return [*self.stale, *self.chance()]
+
+    def chance(self) -> list[str]:
+        """Describe in sentences what chance alone does, and what cannot be told apart."""
+        lines = []
         if (floor := self.noise_floor()) is not None:
             shown = f"{floor:.{METRICS['avg_gap'].decimals(floor)}f}"
             lines.append(f"Noise floor: two retrained models of different seeds have an Avg. Gap of {shown}.")

@@ -20,7 +20,7 @@ HOLDS = (*_FILES, GRIDS, PICTURES, FLAGGED, *MODEL)  # all that a run folder may
 # What is written where in a run folder, besides the files that scores.json lists.
 WRITTEN = {".": _FILES, PICTURES: ("*.png",), GRIDS: ("*.png", ROWS), FLAGGED: ("*.png",)}
 # What is written into the folders of images beside the runs of a pipeline.
-DRAWN = ("*.png", "metadata.csv", "drawn.json", "pipeline.json", "nudity.jsonl")
+DRAWN = ("*.png", "metadata.csv", "drawn.json", "pipeline.json", "nudity.jsonl", LOG)
 
 
 def is_run(folder: Path) -> bool:

@@ -2,6 +2,7 @@
 
 import json
 import math
+import shutil
 from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
@@ -9,10 +10,12 @@ from pathlib import Path
 import pytest
 import torch
 
+from helpers.commands import cli
 from scissorhands.metrics import METRICS
-from scissorhands.report.figures import losses, progress, trimmed
+from scissorhands.report.figures import losses, progress, tradeoff, trimmed
 from scissorhands.report.figures.all import figures
 from scissorhands.report.figures.figure import Figure, for_page
+from scissorhands.report.figures.kept import events
 from scissorhands.report.table import tabulate
 from scissorhands.runs import LOG, Run, read
 
@@ -21,6 +24,9 @@ from scissorhands.runs import LOG, Run, read
 def run(complete: Path) -> Run:
     """A run that forgot a digit."""
     return read(complete / "seed-0/finetune")
+
+
+PAPER = {"name": "scissorhands", "reading": "paper", "balance": 0.1}
 
 
 def made(run: Run) -> dict[str, Figure]:
@@ -37,8 +43,10 @@ def test_a_figure_says_what_it_shows_what_is_good_and_the_same_in_words(run: Run
     found = made(run)
     assert {"tradeoff", "losses", "attacks", "classes", "progress"} <= found.keys()
     for figure in found.values():
-        assert all(len(text) > 40 for text in (figure.shows, figure.good, figure.text))
+        assert all(len(text) > 40 for text in (figure.shows, figure.good))
         assert figure.rows
+        assert figure.words
+        assert all(sentence.endswith(".") for sentence in figure.words)
 
 
 def test_every_chart_keeps_to_the_schema_of_vega_lite(complete: Path, run: Run, tmp_path: Path) -> None:
@@ -96,16 +104,68 @@ def test_what_was_trimmed_is_that_of_the_last_attempt(run: Run, tmp_path: Path) 
     assert {row["layer"]: row["share"] for row in found.rows} == {"conv": 50.0, "fc": 2.0}
 
 
-def test_losses_of_a_run_are_drawn_by_name_and_thinned(run: Run, tmp_path: Path) -> None:
-    event = {"phase": "repair", "epoch": 0, "epochs": 4, "steps": 2000}
-    steps = [{**event, "step": n + 1, "loss": 1.0, "retain": float(n), "forget": 5.0} for n in range(1000)]
-    found = progress.progress(tabulate([logged(run, tmp_path, *map(json.dumps, steps))]))
+def test_losses_and_guard_of_a_run_are_drawn_each_by_itself_and_thinned(run: Run, tmp_path: Path) -> None:
+    event = {"phase": "repair", "epoch": 0, "epochs": 4, "steps": 2000, "loss": 1.0, "forget": 5.0}
+    steps = [{**event, "step": n + 1, "retain": float(n), "guard": max(0.1, n / 1000)} for n in range(1000)]
+    one = replace(logged(run, tmp_path, *map(json.dumps, steps)), record={**run.record, "method": PAPER})
+    found = progress.progress(tabulate([one]))
     assert found is not None
-    assert {row["loss of"] for row in found.rows} == {"retain", "forget"}
+    assert [chart.caption for chart in found.charts] == [
+        "repair: loss on retained records",
+        "repair: loss on records to forget",
+        "repair: guard",
+    ]
     assert len(found.rows) <= 300
-    retain = [row["loss"] for row in found.rows if row["loss of"] == "retain"]
+    retain = [row["value"] for row in found.rows if row["what"] == "retain"]
     assert math.isclose(sum(retain) / len(retain), 499.5, rel_tol=0.02)
-    assert "stopped after step 1000 of 2000" in found.text
+    assert "guard from 0.1 to 0.995, after step 1000 of 2000" in found.words[0]
+    assert "λ" in found.good
+    drawn = json.dumps(found.charts[2].spec())
+    assert '[{"step": 1000}]' in drawn  # where it stopped
+    assert '[{"value": 0.1}]' in drawn  # λ
+
+
+def test_the_guard_of_every_step_is_logged(tmp_path: Path, complete: Path) -> None:
+    for reading in ("calibrated", "paper", "published"):
+        trained, out = complete / "seed-0/trained", tmp_path / reading
+        quick = f"--set reading={reading} --set epochs=1 --set batch_size=256 --untrained"
+        cli(f"scrub {trained} --forget class:3 {quick} -o {out}")
+        steps = [event for event in events(read(out)) if event["phase"] == "repair" and "forget" in event]
+        least = 0.0 if reading == "published" else read(out).settings["balance"]
+        assert steps
+        assert all(event["guard"] >= least for event in steps), reading
+
+
+def test_classes_are_called_what_the_model_calls_them(run: Run, tmp_path: Path) -> None:
+    shutil.copytree(run.folder, tmp_path / "run")
+    there, own = replace(run, folder=tmp_path / "run"), tmp_path / "run/model/config.json"
+    for said in (
+        {"classes": [f"digit {n}" for n in range(10)]},
+        {"id2label": {str(n): f"digit {n}" for n in range(10)}},
+    ):
+        own.write_text(json.dumps(said))
+        rows = made(there)["classes"].rows
+        assert {row["class"] for row in rows} <= {f"digit {n}" for n in range(10)}
+        assert "digit 0 before" in made(there)["classes"].words[0]
+    for damaged in ("not JSON", "[]", '{"classes": 3}', '{"id2label": {"' + "9" * 5000 + '": "x", "²": "y"}}'):
+        own.write_text(damaged)
+        assert {row["class"] for row in made(there)["classes"].rows} <= {str(n) for n in range(10)}
+
+
+def test_what_a_pipeline_forgot_and_kept_is_a_scatter(run: Run) -> None:
+    def judged(method: str, **values: float) -> Run:
+        scores = replace(run.result.scores, values=values, reference={})
+        known = {**run.record, "method": {"name": method}}
+        known = {name: value for name, value in known.items() if not name.endswith("_before")}
+        return replace(run, record=known, result=replace(run.result, scores=scores, reference=""))
+
+    found = tradeoff.tradeoff(tabulate([judged("original", ua=0.0, fid=20.0), judged("esd", ua=100.0, fid=50.0)]))
+    assert found is not None
+    assert "top left" in found.good
+    assert found.words[1] == "esd: images without the concept, in %: 100.0; distance from real images (FID): 50.0."
+    domain = found.charts[0].spec()["layer"][0]["encoding"]["y"]["scale"]["domain"]
+    assert domain == [-8.0, 101.0]
+    assert tradeoff.tradeoff(tabulate([judged("esd", ua=100.0, fid=50.0)])) is None  # with nothing to compare it with
 
 
 @pytest.mark.parametrize(

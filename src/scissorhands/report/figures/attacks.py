@@ -11,12 +11,13 @@ from ..table import Table
 from .figure import FORGET, INK, RETAIN, Chart, Figure
 
 _ROW = 26  # height of a line, in pixels
+_ORDER = sorted((*REFERENCE_ATTACKS, *ATTACKS), key=lambda name: name.startswith("mia"))  # the weakest last
 
 
 def attacks(table: Table) -> Figure | None:
     """Return the attacks that any method was put to."""
     rows = [row for row in table.rows if row.method != table.reference]
-    lines = [line for name in (*ATTACKS, *REFERENCE_ATTACKS) for row in rows for line in _lines(name, row)]
+    lines = [line for name in _ORDER for row in rows for line in _lines(name, row)]
     if not lines:
         return None
     return Figure(
@@ -30,8 +31,8 @@ def attacks(table: Table) -> Figure | None:
             if any(line["retrained"] is not None for line in lines)
             else ". Where there is none, only a retrained model could say: compare with one."
         ),
-        _text(lines),
-        [Chart(METRICS[name].title, _chart(name, lines)) for name in _names(lines)],
+        [_told(name, lines) for name in _names(lines)],
+        [Chart(METRICS[name].title, _chart(name, lines), about=METRICS[name].meaning) for name in _names(lines)],
         lines,
     )
 
@@ -68,12 +69,14 @@ def _interval(name: str, runs: Sequence[Run], mean: float) -> tuple[float, float
     return 100 * low, 100 * high
 
 
-def _text(lines: Sequence[dict[str, Any]]) -> str:
-    return "; ".join(
-        f"{METRICS[line['attack']].title} on {line['method']}: {line['found']:.{METRICS[line['attack']].digits}f} "
-        f"({line['low']:.{METRICS[line['attack']].digits}f} to {line['high']:.{METRICS[line['attack']].digits}f})"
+def _told(name: str, lines: Sequence[dict[str, Any]]) -> str:
+    digits = METRICS[name].digits
+    found = [
+        f"{line['method']} {line['found']:.{digits}f} ({line['low']:.{digits}f} to {line['high']:.{digits}f})"
         for line in lines
-    )
+        if line["attack"] == name
+    ]
+    return f"{METRICS[name].title}: {'; '.join(found)}."
 
 
 def _chart(name: str, lines: Sequence[dict[str, Any]]) -> Any:

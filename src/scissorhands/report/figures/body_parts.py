@@ -54,10 +54,15 @@ def body_parts(table: Table) -> Figure | None:
         "By how many percent the mean count of each part of the body changed against the original's images. A part "
         "that was not found there has no bar.",
         "All bars of what should be gone reach down to -100 %; those of feet and faces may stay.",
-        "; ".join(f"{row['method']}, {row['part']}: {row['change']:+.0f} %" for row in rows) + ".",
+        [_told(method, rows) for method in dict.fromkeys(row["method"] for row in rows)],
         [Chart("", chart(rows))],
         rows,
     )
+
+
+def _told(method: str, rows: list[dict[str, Any]]) -> str:
+    found = [f"{row['part']} {row['change']:+.0f} %" for row in rows if row["method"] == method]
+    return f"{method}: {', '.join(found)}."
 
 
 def chart(rows: list[dict[str, Any]]) -> Any:

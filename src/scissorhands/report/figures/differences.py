@@ -28,7 +28,7 @@ def differences(table: Table) -> Figure | None:
         f"How much farther each method is from the retrained model than {nearest}, which is nearest, by Avg. Gap on "
         "the same seeds and forget sets. All intervals together hold with 95 % confidence.",
         "A line that crosses zero: the two cannot be told apart with these runs. More seeds make the lines shorter.",
-        "; ".join(f"{row['method']}: {row['difference']:.2f}, {row['apart']}" for row in rows) + ".",
+        [f"{row['method']}: {row['difference']:.2f}, {row['apart']}." for row in rows],
         [Chart("", _chart(rows))],
         rows,
     )

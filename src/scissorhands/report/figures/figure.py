@@ -36,7 +36,7 @@ CONFIG: dict[str, Any] = {
         "labelFontSize": 12,
         "titleFontSize": 12,
         "titleFontWeight": "normal",
-        "labelLimit": 150,
+        "labelLimit": 170,
     },
     "axisQuantitative": {"tickCount": 6},
     "legend": {
@@ -61,11 +61,15 @@ _SCALE = 2  # pixels of a PNG for each of the figure
 
 @dataclass(frozen=True)
 class Chart:
-    """One drawing: what it is of, and how Altair specifies it. A page shows the charts of one `group` at a time."""
+    """One drawing: what it is of, and how Altair specifies it. A page shows the charts of one `group` at a time.
+
+    `about` explains the caption.
+    """
 
     caption: str
     drawing: Any
     group: str = ""
+    about: str = ""
 
     def spec(self) -> dict[str, Any]:
         """Return the specification for Vega-Lite."""
@@ -75,13 +79,16 @@ class Chart:
 
 @dataclass(frozen=True)
 class Figure:
-    """A figure: its title, what it shows, what good looks like, the same in words, and the numbers behind it."""
+    """A figure: its title, what it shows, what good looks like, the same in words, and the numbers behind it.
+
+    `words` has a sentence for each run, or for each part of the figure.
+    """
 
     name: str
     title: str
     shows: str
     good: str
-    text: str
+    words: Sequence[str]
     charts: Sequence[Chart]
     rows: Sequence[Mapping[str, Any]]
     thresholds: Mapping[str, Any] = field(default_factory=dict)
@@ -97,10 +104,25 @@ def for_page(content: Any) -> str:
     >>> for_page({"fill": "#c2410c", "text": "</script>"})
     '{"fill": "var(--forget)", "text": "\\\\u003c/script>"}'
     """
-    text = json.dumps(content)
+    text = json.dumps(packed(content), separators=(",", ":"))
     for color, name in NAMES.items():
         text = text.replace(f'"{color}"', f'"var(--{name})"')
     return text.replace("<", "\\u003c")
+
+
+def packed(content: Any) -> Any:
+    """Return plain values in which rows with the same names have them once; the script of the page unpacks them.
+
+    >>> packed([{"x": 1, "y": 2}, {"x": 3, "y": 4}])
+    {'$names': ['x', 'y'], '$rows': [[1, 2], [3, 4]]}
+    """
+    if isinstance(content, Mapping):
+        return {name: packed(value) for name, value in content.items()}
+    if not isinstance(content, list | tuple):
+        return content
+    if len(content) > 1 and all(isinstance(one, Mapping) and [*one] == [*content[0]] for one in content):
+        return {"$names": [*content[0]], "$rows": [[packed(value) for value in one.values()] for one in content]}
+    return [packed(one) for one in content]
 
 
 def as_svg(chart: Chart) -> str:

@@ -4,12 +4,13 @@ import json
 from typing import Any
 
 from ...errors import ScissorhandsError
-from ...files import read_text
+from ...files import read_json, read_text
 from ...metrics import Outputs
 from ...runs import LOG, Run, read_outputs, with_reference
 
 BEFORE, AFTER, RETRAINED = "before", "after", "retrained without them"
 _BYTES = 256 << 20  # the most of a log
+_NAME = 60  # letters of a class's name
 
 
 def states(run: Run) -> dict[str, dict[str, Outputs]]:
@@ -31,6 +32,18 @@ def _is_sound(said: Outputs) -> bool:
     if said.regression:
         return bool(logits.shape[1] == 1 and logits.isfinite().all() and labels.isfinite().all())
     return bool(logits.isfinite().all() and (labels >= 0).all() and (labels < logits.shape[1]).all())
+
+
+def class_names(run: Run) -> dict[int, str]:
+    """Return what the classes are called by their number, where the model of the run says it."""
+    try:
+        config = read_json(run.folder / "model" / "config.json", dict)
+    except ScissorhandsError:
+        return {}
+    known, other = config.get("classes"), config.get("id2label")  # of our networks, and of Hugging Face's
+    named = dict(enumerate(known)) if isinstance(known, list) else other if isinstance(other, dict) else {}
+    texts = ((str(number), str(name)) for number, name in named.items())
+    return {int(number): name[:_NAME] for number, name in texts if number.isdecimal() and len(number) < 10}
 
 
 def events(run: Run) -> list[dict[str, Any]]:

@@ -50,7 +50,7 @@ def losses(table: Table) -> Figure | None:
         "is low, the record was probably in the training data. Move the threshold to see whom that finds.",
         "The curve of the forgotten records lies on that of records never seen. At every threshold the "
         "attacker calls as large a share of both members.",
-        _text(thresholds),
+        [_told(run, known) for run, known in thresholds.items()],
         charts,
         rows,
         {"edges": EDGES, "runs": thresholds},
@@ -111,7 +111,7 @@ def _chart(kinds: Mapping[str, Bins]) -> Any:
     rows = []
     for kind, bins in kinds.items():
         total = sum(count for *_, count in bins)
-        steps = [(low, count / total / math.log10(high / low)) for low, high, count in bins]
+        steps = [(low, float(f"{count / total / math.log10(high / low):.3g}")) for low, high, count in bins]
         rows += [{"records": kind, "loss": low, "share": share} for low, share in [*steps, (bins[-1][1], steps[-1][1])]]
     scale = alt.Scale(type="log", domain=[EDGES[0], EDGES[-1]], nice=False)
     axis = alt.Axis(values=[1e-8, 1e-6, 0.0001, 0.01, 1], format="~g", grid=False)
@@ -133,14 +133,13 @@ def _chart(kinds: Mapping[str, Bins]) -> Any:
     return alt.layer(areas, rule, width="container", height=150).add_params(threshold)
 
 
-def _text(thresholds: Mapping[str, Mapping[str, Mapping[str, Bins]]]) -> str:
+def _told(run: str, known: Mapping[str, Mapping[str, Bins]]) -> str:
     """Say at which loss the median of each kind lies."""
-    found = []
-    for run, known in thresholds.items():
-        for state, kinds in known.items():
-            medians = ", ".join(f"{kind} {_median(bins):.2g}" for kind, bins in kinds.items())
-            found.append(f"{run}, {state}: median losses of records {medians}")
-    return "; ".join(found) + "."
+    found = [
+        f"{state} {', '.join(f'{kind} {_median(bins):.2g}' for kind, bins in kinds.items())}"
+        for state, kinds in known.items()
+    ]
+    return f"{run}, median losses of records: {'; '.join(found)}."
 
 
 def _median(bins: Sequence[tuple[float, float, int]]) -> float:

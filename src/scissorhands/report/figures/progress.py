@@ -1,72 +1,99 @@
-"""How a run went: its losses, step by step, and where it stopped."""
+"""How a run went: its losses and its guard, step by step, and where it stopped."""
 
 import math
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from ...runs import Run
 from ..table import Table
-from .figure import SOFT, Chart, Figure
+from .figure import FORGET, INK, RETAIN, SOFT, Chart, Figure
 from .kept import events
 
-_POINTS = 150  # of a curve: each is the mean of some steps
-_LOSSES = ("retain", "forget", "loss")  # of which the last stands where there is no other
+_POINTS = 100  # of a curve: each is the mean of some steps
+_KINDS = {
+    "retain": ("loss on retained records", RETAIN),
+    "forget": ("loss on records to forget", FORGET),
+    "loss": ("loss", INK),  # only where it is of neither
+    "guard": ("guard", INK),
+}
 _HUGE = 1e30  # a loss of this size says nothing
 _RUNS = 12  # of which a page shows the curves, at most: the first of each row
 
 
+@dataclass(frozen=True)
+class _Curve:
+    """A number that was logged in each step of a phase: means of some steps, its last step, and how many were planned.
+
+    `least` is what a guard is at least: the method's λ.
+    """
+
+    phase: str
+    kind: str
+    points: Sequence[tuple[int, float]]
+    last: int
+    planned: int
+    least: float | None = None
+
+    def title(self) -> str:
+        """Return what it is of."""
+        return f"{self.phase}: {_KINDS[self.kind][0]}"
+
+    def told(self) -> str:
+        """Say where it went."""
+        (_, first), *_, (_, last) = [self.points[0], *self.points]
+        return f"{self.title()} from {first:.3g} to {last:.3g}, after step {self.last} of {self.planned}"
+
+
 def progress(table: Table) -> Figure | None:
-    """Return the losses of the first run of each row, where it logged some."""
-    charts, rows, told = [], [], []
-    for row in table.rows[:_RUNS]:
-        for phase, curve in _curves(row.runs[0]).items():
-            charts.append(Chart(phase, _chart(curve), row.method))
-            rows += [{"run": row.method, "phase": phase, **point} for point in curve["points"]]
-            told.append(f"{row.method}, {phase}: {_told(curve)}")
-    if not charts:
+    """Return the curves of the first run of each row, where it logged some."""
+    found = {row.method: [*_curves(row.runs[0])] for row in table.rows[:_RUNS]}
+    every = [(method, curve) for method, curves in found.items() for curve in curves]
+    if not every:
         return None
+    guarded = any(curve.kind == "guard" for _, curve in every)
     return Figure(
         "progress",
         "How the run went",
-        "The loss on the records to retain, and on those to forget, step by step; each point is the mean of "
-        "some steps. The vertical line is where it stopped.",
-        "It settles. A loss that still falls at the end asks for more epochs; one that jumps, a lower learning rate.",
-        "; ".join(told) + ".",
-        charts,
-        rows,
+        "The losses on what is retained and on what is to be forgotten, step by step; each point is the mean of some "
+        "steps, and the vertical line is where the run stopped."
+        + (" The guard is how much of the gradient on forgotten records a step takes out." if guarded else ""),
+        "It settles. A loss that still falls at the end asks for more epochs; one that jumps, a lower learning rate."
+        + (" A guard above λ, the dashed line, kept a step from teaching them again." if guarded else ""),
+        [f"{method}: {'; '.join(curve.told() for curve in curves)}." for method, curves in found.items() if curves],
+        [Chart(curve.title(), _chart(curve), method) for method, curve in every],
+        [
+            {"run": method, "phase": curve.phase, "what": curve.kind, "step": step, "value": value}
+            for method, curve in every
+            for step, value in curve.points
+        ],
     )
 
 
-def _curves(run: Run) -> dict[str, dict[str, Any]]:
-    """Return for each phase its points, the last step, and how many were planned."""
+def _curves(run: Run) -> Iterator[_Curve]:
+    """Yield the curves of each phase."""
     phases: dict[str, list[dict[str, Any]]] = {}
     for event in events(run):
         if all(type(event.get(name)) is int and 0 < event[name] < _HUGE for name in ("step", "steps")) and event.get(
             "phase"
         ):
             phases.setdefault(str(event["phase"]), []).append(event)
-    found = {}
+    balance = run.settings.get("balance")
+    least = float(balance) if isinstance(balance, int | float) and _is_number(balance) else None
     for phase, steps in phases.items():
-        points = [point for name in _losses(steps) for point in _means(name, steps)]
-        if points:
-            found[phase] = {"points": points, "last": steps[-1]["step"], "planned": steps[-1]["steps"]}
-    return found
+        known = [kind for kind in _KINDS if any(_is_number(event.get(kind)) for event in steps)]
+        for kind in known:
+            if kind != "loss" or not {"retain", "forget"} & {*known}:
+                own = least if kind == "guard" else None
+                yield _Curve(phase, kind, _means(kind, steps), steps[-1]["step"], steps[-1]["steps"], own)
 
 
-def _losses(steps: Sequence[dict[str, Any]]) -> list[str]:
-    """Return the names of the losses that were logged."""
-    known = [name for name in _LOSSES if any(_is_number(event.get(name)) for event in steps)]
-    return known[:-1] if len(known) > 1 and known[-1] == "loss" else known
-
-
-def _means(name: str, steps: Sequence[dict[str, Any]]) -> Iterator[dict[str, Any]]:
-    """Yield the mean of some steps after each other, until there are few enough."""
-    known = [(e["step"], e[name]) for e in steps if _is_number(e.get(name))]
-    size = max(1, math.ceil(len(known) / _POINTS))
-    for start in range(0, len(known), size):
-        some = known[start : start + size]
-        mean = sum(value for _, value in some) / len(some)
-        yield {"loss of": name, "step": some[-1][0], "loss": float(f"{mean:.5g}")}
+def _means(kind: str, steps: Sequence[dict[str, Any]]) -> list[tuple[int, float]]:
+    """Return the means of some steps after each other, so many that there are few enough."""
+    known = [(event["step"], event[kind]) for event in steps if _is_number(event.get(kind))]
+    size = math.ceil(len(known) / _POINTS)
+    parts = [known[start : start + size] for start in range(0, len(known), size)]
+    return [(part[-1][0], float(f"{sum(value for _, value in part) / len(part):.4g}")) for part in parts]
 
 
 def _is_number(value: Any) -> bool:
@@ -74,24 +101,15 @@ def _is_number(value: Any) -> bool:
     return isinstance(value, int | float) and abs(value) < _HUGE
 
 
-def _told(curve: dict[str, Any]) -> str:
-    first, last = curve["points"][0]["loss"], curve["points"][-1]["loss"]
-    stopped = f"it stopped after step {curve['last']} of {curve['planned']}"
-    return f"the loss went from {first:.3g} to {last:.3g}; {stopped}"
-
-
-def _chart(curve: dict[str, Any]) -> Any:
+def _chart(curve: _Curve) -> Any:
     import altair as alt
 
-    several = len({point["loss of"] for point in curve["points"]}) > 1
-    lines = (
-        alt.Chart(alt.InlineData(curve["points"]))
-        .mark_line(strokeWidth=1.5)
-        .encode(
-            x=alt.X("step:Q", title="step", scale=alt.Scale(domain=[0, curve["planned"]], nice=False)),
-            y=alt.Y("loss:Q", title="loss"),
-            color=alt.Color("loss of:N", legend=alt.Legend() if several else None),
-        )
-    )
-    stop = alt.Chart(alt.InlineData([{"step": curve["last"]}])).mark_rule(color=SOFT, strokeDash=[3, 3])
-    return alt.layer(lines, stop.encode(x=alt.X("step:Q")), width="container", height=180)
+    rows = [{"step": step, "value": value} for step, value in curve.points]
+    x = alt.X("step:Q", title="step", scale=alt.Scale(domain=[0, curve.planned], nice=False))
+    line = alt.Chart(alt.InlineData(rows)).mark_line(strokeWidth=1.5, color=_KINDS[curve.kind][1], point=len(rows) == 1)
+    stop = alt.Chart(alt.InlineData([{"step": curve.last}])).mark_rule(color=SOFT, strokeDash=[3, 3])
+    layers = [line.encode(x=x, y=alt.Y("value:Q", title=None)), stop.encode(x=alt.X("step:Q"))]
+    if curve.least is not None:
+        least = alt.Chart(alt.InlineData([{"value": curve.least}])).mark_rule(color=SOFT, strokeDash=[4, 4])
+        layers.append(least.encode(y=alt.Y("value:Q")))
+    return alt.layer(*layers, width="container", height=150)

@@ -99,10 +99,15 @@ def sweep(table: Table) -> Figure | None:
         f"What {setting} does",
         f"Each measure at each value of {setting}: the mean, and one standard deviation as a band.",
         "The curve meets the dashed line, the retrained model, and stays there: then the value hardly matters.",
-        "; ".join(f"{p.method}, {setting} = {p.value:g}: {p.metric} {p.mean:.2f}" for p in found) + ".",
+        [_told(metric, found) for metric in dict.fromkeys(point.metric for point in found)],
         _charts(found),
         [asdict(point) for point in found],
     )
+
+
+def _told(metric: str, found: Sequence[Point]) -> str:
+    known = [f"{p.method}, {p.setting} = {p.value:g}: {p.mean:.2f}" for p in found if p.metric == metric]
+    return f"{metric}: {'; '.join(known)}."
 
 
 def _charts(found: Sequence[Point]) -> list[Chart]:

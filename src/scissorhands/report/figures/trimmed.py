@@ -1,6 +1,6 @@
 """How much of each layer was trimmed: drawn anew before the repair."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from ...runs import Run
@@ -9,12 +9,13 @@ from .figure import RETAIN, Chart, Figure
 from .kept import events
 
 _LAYERS = 40  # of which the most trimmed are shown
+_RUNS = 12  # of which a page shows the layers, at most: the first of each row
 
 
 def trimmed(table: Table) -> Figure | None:
     """Return the share of each layer that the first run of each row trimmed, where one did."""
     charts, rows = [], []
-    for row in table.rows:
+    for row in table.rows[:_RUNS]:
         if shares := _shares(row.runs[0]):
             charts.append(Chart("", _chart(shares), row.method))
             rows += [{"run": row.method, **share} for share in shares]
@@ -25,8 +26,7 @@ def trimmed(table: Table) -> Figure | None:
         "What was trimmed",
         "The share of each layer's weights that was drawn anew, because the forgotten records depend on them most.",
         "There is no right amount: a small share everywhere forgets gently; a whole layer has to be learned again.",
-        "; ".join(f"{one['run']}, {one['layer']}: {one['share']:.1f} % of {one['weights']} weights" for one in rows)
-        + ".",
+        [_told(chart.group, rows) for chart in charts],
         charts,
         rows,
     )
@@ -52,12 +52,17 @@ def _is_counted(event: Mapping[str, Any]) -> bool:
     )
 
 
+def _told(run: str, rows: Sequence[Mapping[str, Any]]) -> str:
+    found = [f"{one['layer']} {one['share']:.1f} % of {one['weights']:,} weights" for one in rows if one["run"] == run]
+    return f"{run}: {', '.join(found)}."
+
+
 def _chart(shares: list[dict[str, Any]]) -> Any:
     import altair as alt
 
     bars = alt.Chart(alt.InlineData(shares)).mark_bar(color=RETAIN)
     return bars.encode(
-        y=alt.Y("layer:N", sort=None, title=None),
+        y=alt.Y("layer:N", sort=None, title=None, axis=alt.Axis(labelLimit=alt.ExprRef("max(130, width / 2)"))),
         x=alt.X("share:Q", title="share of the layer that was trimmed, in %"),
         tooltip=[alt.Tooltip("layer:N"), alt.Tooltip("trimmed:Q"), alt.Tooltip("weights:Q")],
     ).properties(width="container", height=18 * len(shares))

@@ -10,7 +10,7 @@ from typing import Any
 from ... import runs
 from ...data.forget import Forget, mentioning
 from ...distributed import on_rank_0
-from ...files import read_json, require_kinds, write_text
+from ...files import read_json, read_text, require_kinds, write_text
 from ...tasks.diffusion.pictures import Pictures, read_list
 
 MAKER = "pipeline.json"
@@ -71,9 +71,16 @@ def mention(prompts: Sequence[str], forget: Forget | None) -> list[bool]:
 
 
 def sign(folder: Path, source: Path) -> None:
-    """Record in a folder of images which pipeline drew them, and how that pipeline was made if known."""
+    """Record in a folder of images which pipeline drew them, and how that pipeline was made if known, with its log."""
     made: dict[str, Any] = {"name": source.resolve().name}
     if runs.is_run(source):
         run = runs.read(source)
         made |= {"record": run.record, "seconds": run.result.seconds, "memory_mib": run.result.memory_mib}
     on_rank_0(lambda: write_text(folder / MAKER, json.dumps(made, indent=1) + "\n"))
+    copy_log(source, folder)
+
+
+def copy_log(source: Path, folder: Path) -> None:
+    """Copy the log of the run that made a pipeline, where there is one, so that it goes with what is drawn."""
+    if (source / runs.LOG).is_file():
+        on_rank_0(lambda: write_text(folder / runs.LOG, read_text(source / runs.LOG)))

@@ -27,7 +27,7 @@ from .. import Result, Run
 from ..place import Place, about, now
 from ..subject import load_classifier
 from . import flagged
-from .drawn import Drawn, mention
+from .drawn import Drawn, copy_log, mention
 
 _ROWS, _COLUMNS = 10, 10  # images that a grid shows
 _CELL = 112  # the most pixels that it shows an image with
@@ -131,6 +131,7 @@ def judge(
         runs.write_result(work, Result(scores, seconds, memory, reference_seconds=reference_seconds, tried=tried))
         sheets = {"before": before, "after": drawn} if before else {"drawn": drawn}
         on_rank_0(lambda: _write_sheets(work / runs.GRIDS, sheets))
+        copy_log(drawn.folder, work)
         if panel.flagged and panel.detector:
             findings = nudity.looked_at(drawn.folder, drawn.pictures, panel.detector)
             on_rank_0(lambda: flagged.write(work / runs.FLAGGED, drawn.pictures, findings, drawn.folder))
