@@ -3,6 +3,7 @@
 import hashlib
 import json
 import os
+import re
 import subprocess
 import sys
 import zipfile
@@ -12,6 +13,7 @@ from pathlib import Path
 import pytest
 import torch
 
+from helpers import tinysd
 from helpers.commands import cli, done
 from scissorhands.evidence.pack import pack
 from scissorhands.evidence.recount import binned
@@ -122,6 +124,18 @@ def test_the_program_inside_needs_nothing_else(folder: Path, tmp_path: Path) -> 
     )
     assert wrong.returncode == 2
     assert "gone" in wrong.stderr
+
+
+def test_a_pipeline_has_a_pack_too(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("SCISSORHANDS_CACHE", str(tmp_path / "cache"))
+    monkeypatch.setattr(pdf, "browser", lambda: "")
+    source, photographs = tinysd.source(tmp_path), tinysd.photographs(tmp_path)
+    done(tinysd.command(source, tmp_path / "run", "finetune", f"--data {photographs}"))
+    done(f"evidence {tmp_path}/run -o {tmp_path}/pack.zip")
+    assert not verify(tmp_path / "pack.zip", tmp_path / "run").failed
+    card = members(tmp_path / "pack.zip")["README.md"].decode()
+    assert re.search(r"\n\| loss on the concept \| \d\.\d\d \| \d\.\d\d \|\n", card)
+    assert " |  | loss on the rest | it does not show what is drawn |\n" in card
 
 
 def test_the_area_lies_between_what_the_bins_allow() -> None:

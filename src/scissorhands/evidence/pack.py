@@ -21,6 +21,8 @@ from .policy import read_policy
 from .recount import recount
 from .signing import read_key, signature
 
+_ABOUT = ("meaning", "expected", "misleads")  # what is said of each test
+
 
 def pack(
     folder: Path,
@@ -119,17 +121,10 @@ def _statement(
 
 def _test(name: str, value: float, titles: Mapping[str, str]) -> dict[str, Any]:
     """Say what a test found, what it measures, what a retrained model would score, and when it misleads."""
-    if not (known := METRICS.get(name)):
-        return {
-            "name": name,
-            "title": titles.get(name, name),
-            "value": value,
-            "meaning": "",
-            "expected": "",
-            "misleads": "",
-        }
-    about = {"meaning": known.meaning, "expected": known.retrained, "misleads": known.misleads}
-    return {"name": name, "title": known.title, "value": value, **about}
+    known = METRICS.get(name)
+    title = known.title if known else titles.get(name, name)
+    about = (known.meaning, known.retrained, known.misleads) if known else (title, "", "it does not show what is drawn")
+    return {"name": name, "title": title, "value": value, **dict(zip(_ABOUT, about, strict=True))}
 
 
 def _program() -> dict[str, bytes]:

@@ -26,7 +26,6 @@ def facts_told(
     """Return the lines of a card that follow from the other files, by what they are about."""
     values, counts, verdict, tests = scores["values"], scores["counts"], scores.get("verdict"), statement["tests"]
     before = {name: record[f"{name}_before"] for name in values if f"{name}_before" in record}
-    titles = {one["name"]: one["title"] for one in tests}
     files = {name.removeprefix("model/"): x for name, x in scores["files"].items() if name not in LISTS}
     known = record.get("source_files", {})
     return {
@@ -46,8 +45,10 @@ def facts_told(
         "files": [
             f"| {cell(name)} | {known.get(name, '').split(' ')[-1]} | {x.split(' ')[-1]} |" for name, x in files.items()
         ],
-        "changes": [
-            f"| {cell(titles.get(name, name))} | {was:.2f} | {values[name]:.2f} |" for name, was in before.items()
+        "before": [
+            f"| {cell(one['title'])} | {before[one['name']]:.2f} | {one['value']:.2f} |"
+            for one in tests
+            if one["name"] in before
         ],
         "tests": [
             f"| {cell(one['title'])} | {one['value']:.3f} | {cell(one['expected'])} | {cell(one['meaning'])} "
