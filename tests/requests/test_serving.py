@@ -168,6 +168,24 @@ def test_a_new_training_leaves_out_whatever_was_asked_for(folder: Path) -> None:
     assert "does not hold the keys that were asked for" in cli(f"{exclude} --overwrite").err
 
 
+def test_a_file_that_got_the_name_of_one_that_was_forgotten_may_be_trained_on(folder: Path) -> None:
+    images, train = album(folder)
+    done(train, "-o", folder / "first")
+    options = "--level quick --missing skip --untrained --method finetune --set lr=0.0001"
+    serve = f"request serve {{}} --ledger {folder}/ledger {options}"
+    request(folder, [f"{number}.png" for number in range(4)])
+    assert cli(serve.format(folder / "first")).code == 0
+    shutil.copy(images / "train/b/5.png", images / "train/b/0.png")
+    listed = folder / "exclude.txt"
+    done(f"request exclude --ledger {folder}/ledger -o {listed}")
+    again = f"{train} --seed 1 --exclude {listed} -o {folder}/second"
+    assert "'0.png' names 2 files" in cli(again).err
+    listed.write_text(listed.read_text().replace("0.png", "train/a/0.png"))
+    done(again)
+    request(folder, ["8.png", "11.png", "12.png"])
+    assert cli(serve.format(folder / "second")).code == 0
+
+
 def test_a_model_that_calls_its_records_by_number_is_compared_where_the_data_is_the_same(folder: Path) -> None:
     known = trained_on(folder)
     request(folder, known[:2])

@@ -124,6 +124,8 @@ def require_excluded(ledger: Ledger, model: Path) -> None:
     if not known.keys and not (last and last.record["split"]["fingerprint"] == known.fingerprint):
         return
     path, left_out = bool(known.keys) and not key, {*run.ids("before")}
+    if path:  # another file may have got the same name since
+        asked -= {name for number in left_out for name in names_of(known.keys[number], path)}
     again = [
         number
         for number, name in enumerate(known.keys or own)
