@@ -14,7 +14,7 @@ from scissorhands.metrics import mia
 
 def main(file: Path) -> None:
     """Runs the commands in a file of JSON; what each process answered goes to a file beside it."""
-    mia.called_other = kept.called_other
+    vars(mia)["called_other"] = kept.called_other
     with process_group():
         found = []
         for command in json.loads(file.read_text()):

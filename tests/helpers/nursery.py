@@ -225,7 +225,7 @@ def _break(fault: Fault) -> None:
         if fault.what.startswith("SIG"):
             os.kill(os.getpid(), signal.Signals[fault.what])
         if fault.what == "two Ctrl-C":
-            checkpoint._PATIENCE = 0.05
+            vars(checkpoint)["_PATIENCE"] = 0.05
             for _ in range(2):
                 os.kill(os.getpid(), signal.SIGINT)
                 time.sleep(0.1)
@@ -266,7 +266,7 @@ def _command(asked: Mapping[str, Any]) -> NoReturn:
     """Run the command, then nothing more."""
     from scissorhands.cli import main
 
-    sys.modules[main.__module__]._HEAD_START = 0.0  # no torchrun ends this process once the first has failed
+    vars(sys.modules[main.__module__])["_HEAD_START"] = 0.0  # no torchrun ends this process once the first has failed
     sys.argv = ["scissorhands", *asked["words"]]
     code = 1
     try:
@@ -319,7 +319,7 @@ def _import_all() -> None:
     assert sklearn.svm
     assert torch._dynamo
     assert _every_digit()  # by NumPy alone: a fork of a process in which PyTorch has started threads would hang
-    page.script = lambda: ""
+    vars(page)["script"] = lambda: ""
 
 
 def _serve() -> Mapping[str, Any] | None:
