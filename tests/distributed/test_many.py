@@ -170,7 +170,7 @@ def test_a_model_that_two_processes_wrote_is_loaded_by_one(two: Path) -> None:
 # Commands
 
 
-TRAIN = "train --model small --model-set width=4 --data digits --set epochs=3 --set lr=0.05 --set batch_size=64"
+TRAIN = "train --model small --model-set width=4 --data digits --set epochs=2 --set lr=0.05 --set batch_size=64"
 SCRUB = "--forget class:3 --set epochs=1 --set batch_size=128 --set lr=0.02 --set balance=0 --set trim=0.005"
 BRIEF = SCRUB.replace("batch_size=128", "batch_size=512") + " --set reading=paper"
 NOISE = "--forget class:3 --method write_a_method:Noise --set epochs=1"

@@ -1,7 +1,7 @@
 """The same work for one process and for many: models, data, cases, and how their outcomes are compared."""
 
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from itertools import cycle
 from pathlib import Path
@@ -65,26 +65,27 @@ def _narrow() -> nn.Module:
     return nn.Sequential(nn.Flatten(), nn.Linear(64, 1), nn.Tanh(), nn.Linear(1, 3))
 
 
-def _mixed() -> nn.Module:
-    """All that may go wrong at once: convolution, batch norm, frozen weights, a weight used twice, and a single row."""
-    first, second = nn.Linear(8, 8), nn.Linear(8, 8)
-    second.weight = first.weight
-    narrow = [nn.Tanh(), nn.Linear(8, 1), nn.Tanh(), nn.Linear(1, 3)]
-    return nn.Sequential(*list(_frozen().children())[:-1], first, nn.Tanh(), second, *narrow)
-
-
 class Unlisted(nn.Module):
-    """The convolutional net with its layers outside any list, so that many processes gather them all at once."""
+    """Layers one after the other, but in no list of PyTorch, so that many processes gather them together."""
 
-    def __init__(self) -> None:
+    def __init__(self, layers: Iterable[nn.Module]) -> None:
         super().__init__()
-        for name, layer in _convnet().named_children():
-            self.add_module(f"layer{name}", layer)
+        for number, layer in enumerate(layers):
+            self.add_module(f"layer{number}", layer)
 
     def forward(self, inputs: Tensor) -> Tensor:
         for layer in self.children():
             inputs = layer(inputs)
         return inputs
+
+
+def _mixed() -> nn.Module:
+    """All that may go wrong at once: convolution, batch norm, frozen weights, a weight used twice, and a single row."""
+    first, second = nn.Linear(8, 8), nn.Linear(8, 8)
+    second.weight = first.weight
+    narrow = [nn.Tanh(), nn.Linear(8, 1), nn.Tanh(), nn.Linear(1, 3)]
+    layers = list(_frozen().children())
+    return nn.Sequential(Unlisted(layers[:5]), Unlisted(layers[5:8]), first, nn.Tanh(), second, *narrow)
 
 
 class Scaled(nn.Module):
@@ -114,7 +115,7 @@ MODELS: dict[str, Callable[[], nn.Module]] = {
     "mixed": _mixed,
     "resnet": lambda: resnet18(3, 1, width=2),
     "scaled": Scaled,
-    "unlisted": Unlisted,
+    "unlisted": lambda: Unlisted(_convnet()),
 }
 
 

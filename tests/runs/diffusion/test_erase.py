@@ -442,11 +442,11 @@ def test_with_an_anchor_the_wrong_prompt_is_the_anchor(source: Path, base: Path)
 def test_images_are_drawn_once_for_all_that_need_the_same(erased: Eraser, source: Path, tmp_path: Path) -> None:
     events: list[Mapping[str, Any]] = []
     own = {"data": "", "anchor": "a four", "per_prompt": 3, "inference": 2}
-    run = erased(**own, log=events.append)
+    run = erased("finetune", **own, log=events.append)
     assert [event["step"] for event in events if event["phase"] == "draw"] == [4, 6]
     assert dict(run.result.scores.counts) == {"forget": 3, "retain": 3}
     events.clear()
-    assert same(erased(**own, log=events.append).folder, run.folder)
+    assert same(erased("finetune", **own, log=events.append).folder, run.folder)
     assert "draw" not in {event["phase"] for event in events}
     (folder,) = (tmp_path / "cache" / "drawn").iterdir()
     assert pictures.read(folder, 8).classes == ("a four", "three")
@@ -920,7 +920,7 @@ def test_the_pipeline_of_the_first_stable_diffusion_is_erased_too(source: Path, 
 def test_a_unet_in_half_precision_is_erased_in_full(source: Path, base: Path, tmp_path: Path) -> None:
     own = shutil.copytree(source, tmp_path / "own")
     save_file({name: value.half() for name, value in unet(source).items()}, own / pipelines.WEIGHTS)
-    done(command(own, tmp_path / "out", more=f"--data {tinysd.photographs(base)}"))
+    done(command(own, tmp_path / "out", "finetune", f"--data {tinysd.photographs(base)}"))
     assert {value.dtype for value in unet(tmp_path / "out").values()} == {torch.float32}
 
 
@@ -930,6 +930,6 @@ def test_weights_in_several_files_become_one(source: Path, base: Path, tmp_path:
     own.unet.save_pretrained(tmp_path / "own" / "unet", max_shard_size="20KB")
     (tmp_path / "own" / pipelines.WEIGHTS).unlink()
     assert len(list((tmp_path / "own" / "unet").glob("*.safetensors"))) > 1
-    done(command(tmp_path / "own", tmp_path / "out", more=f"--data {tinysd.photographs(base)}"))
+    done(command(tmp_path / "own", tmp_path / "out", "finetune", f"--data {tinysd.photographs(base)}"))
     assert StableDiffusionPipeline.from_pretrained(tmp_path / "out").unet is not None
     assert {path.name for path in (tmp_path / "out" / "unet").iterdir()} == {"config.json", pipelines.WEIGHTS.name}
