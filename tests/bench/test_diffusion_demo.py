@@ -30,7 +30,7 @@ def shown(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """What the command leaves."""
     place = tmp_path_factory.mktemp("demo")
     with pytest.MonkeyPatch.context() as patch:
-        tiny = partial(Plan, vae=(8, 8, 8), unet=(8, 8), text=8, vae_epochs=1, unet_epochs=1, batch_size=256)
+        tiny = partial(Plan, vae=(4, 4, 4), unet=(4, 4), text=8, vae_epochs=1, unet_epochs=1, batch_size=256)
         patch.setattr(small, "Plan", tiny)
         patch.setattr(demo, "METHODS", QUICK)
         patch.setattr(demo, "exported", few)
@@ -38,7 +38,7 @@ def shown(tmp_path_factory: pytest.TempPathFactory) -> Path:
         patch.setattr(demo, "PER_PROMPT", 15)
         patch.setattr(demo, "DRAWING", Drawing(steps=1, batch_size=150))
         patch.setenv("SCISSORHANDS_CACHE", str(place / "cache"))
-        judges.copied(tmp_path_factory, place / "cache")
+        judges.copied(tmp_path_factory, place / "cache", patch)
         patch.chdir(place)
         done("demo --diffusion")
     return place / "runs" / "demo-diffusion"

@@ -190,7 +190,7 @@ def test_the_judge_names_the_digit_of_bytes_and_of_floats_and_is_kept(
     tmp_path: Path, tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(small, "pictures", pictures)
-    scores = judges.copied(tmp_path_factory, tmp_path / "cache")
+    scores = judges.copied(tmp_path_factory, tmp_path / "cache", monkeypatch)
     _, test = pictures()
     assert scores.shape == (360, len(PROMPTS))
     assert (scores.argmax(1) == test.labels).float().mean() >= 0.97

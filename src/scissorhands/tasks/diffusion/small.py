@@ -35,6 +35,7 @@ from .small_parts import PROMPTS, SIDE, TIMES, Plan, untrained
 
 _WARM_UP = 100  # optimizer steps until the learning rate is reached
 _COST = "cost.json"
+JUDGING = Training(epochs=30, lr=0.05, batch_size=64)  # how the judge is trained
 
 
 def pictures() -> tuple[Stored, Stored]:
@@ -188,6 +189,6 @@ def judge(log: Log = ignore) -> nn.Module:
     train, _ = pictures()
     with seeded(0, "judge"):
         network, _ = create("small", train, {"width": 32})
-    trainer = Trainer(network, Training(epochs=30, lr=0.05, batch_size=64), folder=files.cache("diffusion"))
+    trainer = Trainer(network, JUDGING, folder=files.cache("diffusion"))
     (found,) = trainer.trained([Part(train, torch.arange(len(train)))], log)
     return found.eval()
