@@ -277,7 +277,7 @@ def kept(folder: Path) -> Outcome:
     return Outcome(events, first | rows)
 
 
-LOSSES = ("loss", "retain", "forget")  # of an event
+LOSSES = ("loss", "retain", "forget", "guard")  # of an event; the last is a factor, which may be near 0 by chance
 
 
 def same(one: Outcome, many: Outcome, relative: float = 1e-6) -> None:
@@ -287,7 +287,7 @@ def same(one: Outcome, many: Outcome, relative: float = 1e-6) -> None:
         assert a.keys() == b.keys()
         assert {k: v for k, v in a.items() if k not in LOSSES} == {k: v for k, v in b.items() if k not in LOSSES}
         for name in LOSSES:
-            assert_close(b.get(name, 0.0), a.get(name, 0.0), rtol=relative, atol=1e-12)
+            assert_close(b.get(name, 0.0), a.get(name, 0.0), rtol=relative, atol=relative if name == "guard" else 1e-12)
     assert list(one.state) == list(many.state) or one.state.keys() == many.state.keys()
     for name, value in one.state.items():
         scale = float(value.double().abs().max()) if value.numel() else 0.0
