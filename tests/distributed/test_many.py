@@ -338,7 +338,7 @@ def test_a_hugging_face_model_that_two_processes_scrubbed_is_one_still(
 
 def test_the_command_that_torchrun_starts_is_the_users_own(nursery: Nursery, original: Path) -> None:
     words = f"--standalone --nproc-per-node 2 -m scissorhands {TRAIN} -o {original / 'real'}".split()
-    ended = nursery.script(many.HERE / "agent.py", *words, cwd=many.HERE, LOCAL_WORLD_SIZE="2")
+    ended = nursery.script(many.HERE / "agent.py", *words, cwd=many.HERE, SCISSORHANDS_TIMEOUT="60")
     assert ended.code == 0, ended.err
     assert ended.out.count("Acc retain") == 1
     assert "Warning" not in ended.err
@@ -363,9 +363,13 @@ def told_in_one_line(err: str) -> None:
 
 
 @pytest.fixture(scope="module")
-def hanging(nursery: Nursery, original: Path) -> list[Child]:
+def hanging(nursery: Nursery, original: Path) -> Iterator[list[Child]]:
     """Two processes, the second of which hangs; other tests run until the first one has waited long enough."""
-    return nursery.launch(2, lost("Hangs", original), many.HERE, SCISSORHANDS_TIMEOUT="5")
+    children = nursery.launch(2, lost("Hangs", original), many.HERE, SCISSORHANDS_TIMEOUT="5")
+    yield children
+    for child in children:
+        if child.poll() is None:
+            child.send(signal.SIGKILL)
 
 
 @pytest.mark.usefixtures("hanging")

@@ -212,7 +212,6 @@ def _break(fault: Fault) -> None:
     owner = importlib.import_module(module)
     owner = getattr(owner, name) if name else owner
     original, calls = getattr(owner, attribute), [0]
-    checkpoint = importlib.import_module("scissorhands.distributed.checkpoint")
 
     def broken(*args: Any, **options: Any) -> Any:
         calls[0] += 1
@@ -225,7 +224,7 @@ def _break(fault: Fault) -> None:
         if fault.what.startswith("SIG"):
             os.kill(os.getpid(), signal.Signals[fault.what])
         if fault.what == "two Ctrl-C":
-            vars(checkpoint)["_PATIENCE"] = 0.05
+            vars(importlib.import_module("scissorhands.distributed.checkpoint"))["_PATIENCE"] = 0.05
             for _ in range(2):
                 os.kill(os.getpid(), signal.SIGINT)
                 time.sleep(0.1)
@@ -319,7 +318,21 @@ def _import_all() -> None:
     assert sklearn.svm
     assert torch._dynamo
     assert _every_digit()  # by NumPy alone: a fork of a process in which PyTorch has started threads would hang
-    vars(page)["script"] = lambda: ""
+    vars(page)["script"] = str
+
+
+def _code(pid: int, seconds: float, ended: dict[int, int]) -> int | None:
+    """The exit code of a child, if it has ended, or ends in so many seconds; those known so far are in `ended`."""
+    end = time.monotonic() + seconds
+    while pid not in ended:
+        found, status = os.waitpid(pid, os.WNOHANG)
+        if found:
+            ended[pid] = os.waitstatus_to_exitcode(status)
+        elif time.monotonic() > end:
+            return None
+        else:
+            time.sleep(0.005)
+    return ended[pid]
 
 
 def _serve() -> Mapping[str, Any] | None:
@@ -341,14 +354,7 @@ def _serve() -> Mapping[str, Any] | None:
             sys.path.remove(str(TESTS))
             gc.freeze()
         elif "poll" in asked:
-            pid, end = asked["poll"], time.monotonic() + asked["seconds"]
-            while pid not in ended:
-                found, status = os.waitpid(pid, os.WNOHANG)
-                ended |= {found: os.waitstatus_to_exitcode(status)} if found else {}
-                if not found and time.monotonic() > end:
-                    break
-                time.sleep(0.0 if found else 0.005)
-            answer = ended.get(pid)
+            answer = _code(asked["poll"], asked["seconds"], ended)
         answers.write(json.dumps(answer) + "\n")
         answers.flush()
     return None
@@ -362,7 +368,7 @@ def moments(seed: int, count: int) -> list[Fault | float]:
     for i in range(count):
         place = inside[i // 2 % len(inside)]
         ways = ["kill", "kill after"] + ["kill half way"] * (place in ("save", "rmtree"))
-        drawn.append(chance.uniform(0.1, 0.7) if i % 2 else Fault(place, chance.randint(2, 6), chance.choice(ways)))
+        drawn.append(chance.uniform(0.05, 0.4) if i % 2 else Fault(place, chance.randint(2, 6), chance.choice(ways)))
     return drawn
 
 
