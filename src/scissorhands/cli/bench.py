@@ -4,11 +4,12 @@ from pathlib import Path
 
 import click
 
-from .options import PATH, device_option, recipe_level_option, required_unless, track_option, typed
+from .arguments import FILE, PATH
+from .options import device_option, recipe_level_option, required_unless, track_option, typed
 
 
 @click.command()
-@click.argument("recipe", type=PATH)
+@click.argument("recipe", type=FILE)
 @click.option(
     "-o",
     "--output",

@@ -4,14 +4,14 @@ from pathlib import Path
 
 import click
 
+from .arguments import RUN
 from .console import err, say_json
 from .escape import plain
-from .options import PATH
 
 
 @click.command()
-@click.argument("first", type=PATH, metavar="A")
-@click.argument("second", type=PATH, metavar="B")
+@click.argument("first", type=RUN, metavar="A")
+@click.argument("second", type=RUN, metavar="B")
 @click.option("--json", "as_json", is_flag=True, help="Print the comparison as JSON.")
 def compare(first: Path, second: Path, as_json: bool) -> None:
     """Show what differs between A and B, in settings and in scores; each is a run, or a folder of runs."""

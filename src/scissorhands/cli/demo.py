@@ -4,7 +4,8 @@ from pathlib import Path
 
 import click
 
-from .options import PATH, device_option, level_option, typed
+from .arguments import PATH
+from .options import device_option, level_option, typed
 
 
 @click.command()

@@ -5,10 +5,9 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from .arguments import PATH, RUN, TRAINED
 from .exit_codes import exit_if_broken
 from .options import (
-    MODEL,
-    PATH,
     factory_option,
     forget_options,
     given,
@@ -26,10 +25,10 @@ if TYPE_CHECKING:
 
 
 @click.command()
-@click.argument("model", type=MODEL)
+@click.argument("model", type=TRAINED)
 @forget_options
 @factory_option
-@click.option("--against", type=PATH, help="The run of the retrained model, to measure the gap to.")
+@click.option("--against", type=RUN, help="The run of the retrained model, to measure the gap to.")
 @level_option
 @click.option("--dry-run", is_flag=True, help="Say what would be trained and how long that takes, and stop.")
 @settings_option("--set", "settings", help="A setting of the evaluation, such as shadows=16.")

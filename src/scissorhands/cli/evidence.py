@@ -4,14 +4,15 @@ from pathlib import Path
 
 import click
 
+from .arguments import PATH, RUN
 from .console import err
 from .escape import plain
 from .exit_codes import exit_if_broken
-from .options import PATH, policy_option, sign_option
+from .options import policy_option, sign_option
 
 
 @click.command()
-@click.argument("run", type=PATH)
+@click.argument("run", type=RUN)
 @click.option("-o", "--output", type=PATH, required=True, help="The pack to write, such as pack.zip.")
 @policy_option
 @sign_option

@@ -6,12 +6,13 @@ from typing import Any
 
 import click
 
-from .options import PATH, device_option, given, json_option, judging_options
+from .arguments import FOLDER, PATH
+from .options import device_option, given, json_option, judging_options
 
 
 @click.command()
-@click.argument("drawn", type=PATH)
-@click.option("--against", type=PATH, metavar="DRAWN", help="What the pipeline drew before the concept was erased.")
+@click.argument("drawn", type=FOLDER)
+@click.option("--against", type=FOLDER, metavar="DRAWN", help="What the pipeline drew before the concept was erased.")
 @click.option("--forget", metavar="WHAT", help="The erased concept, if the pipeline's run does not say it.")
 @judging_options
 @click.option("-o", "--output", type=PATH, required=True, help="The run folder to write.")

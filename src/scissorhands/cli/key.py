@@ -4,9 +4,9 @@ from pathlib import Path
 
 import click
 
+from .arguments import PATH
 from .console import err
 from .escape import plain
-from .options import PATH
 
 
 @click.command()

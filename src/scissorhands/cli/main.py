@@ -34,6 +34,9 @@ VERBS = (
 )
 
 
+_QUICK = ("verify",)  # what needs no torch
+
+
 class _Group(click.Group):
     """Imports a command when it is asked for, suggests the nearest one for a misspelled name, lists all as in VERBS."""
 
@@ -44,7 +47,7 @@ class _Group(click.Group):
         if cmd_name in VERBS and cmd_name not in self.commands:
             command: click.Command = getattr(import_module(f".{cmd_name}", __package__), cmd_name)
             for one in command.commands.values() if isinstance(command, click.Group) else (command,):
-                one.callback = _ready(one.callback)
+                one.callback = _ready(one.callback, slow=cmd_name not in _QUICK)
             self.add_command(command)
         return super().get_command(ctx, cmd_name)
 
@@ -54,13 +57,14 @@ class _Group(click.Group):
         return super().resolve_command(ctx, args)
 
 
-def _ready(work: Callable[..., Any] | None) -> Callable[..., Any]:
-    """Return the work of a command, done once torch and all else that takes seconds to import is imported."""
+def _ready(work: Callable[..., Any] | None, slow: bool) -> Callable[..., Any]:
+    """Return the work of a command; if it is `slow`, done once torch and all else that takes seconds is imported."""
     assert work
 
     @wraps(work)
     def begin(*args: Any, **values: Any) -> Any:
-        import_module(".show", __package__)
+        if slow:
+            import_module(".show", __package__)
         interrupts.restore()
         return work(*args, **values)
 

@@ -2,13 +2,14 @@
 
 import click
 
+from .arguments import METHOD
 from .console import out, say_json
 from .describe import summary
 from .escape import plain
 
 
 @click.command()
-@click.argument("name", required=False)
+@click.argument("name", type=METHOD, required=False)
 @click.option("--json", "as_json", is_flag=True, help="Print as JSON.")
 def methods(name: str | None, as_json: bool) -> None:
     """List the methods, or show the settings of one."""

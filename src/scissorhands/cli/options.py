@@ -14,37 +14,12 @@ from click.core import ParameterSource
 
 from ..choices import LEVELS, MISSING, PRECISIONS, REFUSE, TRACKERS
 from ..settings import Settings
+from .arguments import BEGUN, FORGET, METHOD, MODEL, PATH
 
 if TYPE_CHECKING:
     from ..tasks import Task
 
 Decorator = Callable[[Any], Any]
-
-
-class _Path(click.ParamType):  # type: ignore[type-arg]  # generic only in later releases of click
-    """A path; `~` is the user's home."""
-
-    name = "path"
-
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Path:
-        if str(value) == "":
-            self.fail("a path is empty.", param, ctx)
-        try:
-            return Path(value).expanduser()
-        except RuntimeError as error:
-            self.fail(f"'{value}': {error}", param, ctx)
-
-
-class _Model(_Path):
-    """A path or a name."""
-
-    name = "model"
-
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
-        return str(super().convert(value, param, ctx)) if str(value).startswith("~") else value
-
-
-PATH, MODEL = _Path(), _Model()
 
 
 def _all(*options: Decorator) -> Decorator:
@@ -107,8 +82,11 @@ def _policy(ctx: click.Context, param: click.Parameter, value: Path | None) -> P
 policy_option = click.option(
     "--policy", type=PATH, metavar="FILE", callback=_policy, help="Thresholds to keep, in TOML; exit code 3 if not."
 )
+method_option = click.option(
+    "--method", type=METHOD, default="scissorhands", show_default=True, help="A name from 'methods', or module:Class."
+)
 method_options = _all(
-    click.option("--method", default="scissorhands", show_default=True, help="A name from 'methods', or module:Class."),
+    method_option,
     settings_option("--set", "settings", help="A setting of the method, such as trim=0.03."),
 )
 sign_option = click.option(
@@ -183,7 +161,7 @@ track_option = click.option(
 long_run_options = _all(
     long_place_options,
     track_option,
-    click.option("--resume", type=PATH, metavar="RUN", is_eager=True, help="Resume an unfinished run."),
+    click.option("--resume", type=BEGUN, metavar="RUN", is_eager=True, help="Resume an unfinished run."),
     json_option,
 )
 
@@ -206,6 +184,7 @@ key_option = click.option(
 data_options = _all(*_data, key_option)
 _forget = click.option(
     "--forget",
+    type=FORGET,
     metavar="WHAT",
     help="random:10%, random:500, class:3, class:cat,dog, classes:10%, keys:FILE, ids:FILE, where:age > 30, "
     "concept:naked.",

@@ -6,19 +6,20 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from ..errors import RunError
+from .arguments import PATH, TRAINED
 from .console import err, out, say_json
 from .escape import plain
-from .options import MODEL, PATH, device_option, factory_option, json_option, require_options, scrub_options
+from .options import device_option, factory_option, json_option, method_option, require_options, scrub_options
 
 if TYPE_CHECKING:
     from ..runs.preview import Preview
 
 
 @click.command()
-@click.argument("model", type=MODEL)
+@click.argument("model", type=TRAINED)
 @scrub_options
 @factory_option
-@click.option("--method", default="scissorhands", show_default=True, help="The method whose time is estimated.")
+@method_option
 @click.option("-o", "--output", type=PATH, help="A page with thumbnails to write, such as preview.html.")
 @device_option
 @json_option

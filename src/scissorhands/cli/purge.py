@@ -4,13 +4,14 @@ from pathlib import Path
 
 import click
 
+from .arguments import RUN
 from .console import err, out, say_json
 from .escape import plain
-from .options import PATH, json_option
+from .options import json_option
 
 
 @click.command()
-@click.argument("folders", type=PATH, nargs=-1, required=True, metavar="RUN...")
+@click.argument("folders", type=RUN, nargs=-1, required=True, metavar="RUN...")
 @click.option("--dry-run", is_flag=True, help="Say what would be removed, and stop.")
 @json_option
 def purge(folders: tuple[Path, ...], dry_run: bool, as_json: bool) -> None:

@@ -6,20 +6,29 @@ from pathlib import Path
 import click
 
 from ..choices import PAGE
+from ..report.endings import require_ending
+from .arguments import PATH, RUN
 from .console import err
 from .escape import plain
 from .exit_codes import exit_if_broken
-from .options import PATH, policy_option
+from .options import policy_option
+
+
+def _writable(_: click.Context, __: click.Parameter, value: Path) -> Path:
+    """Refuse what cannot be a report before anything is imported."""
+    require_ending(value)
+    return value
 
 
 @click.command()
-@click.argument("folders", nargs=-1, required=True, type=PATH, metavar="RUN...")
+@click.argument("folders", nargs=-1, required=True, type=RUN, metavar="RUN...")
 @click.option(
     "-o",
     "--output",
     type=PATH,
     default=PAGE,
     show_default=True,
+    callback=_writable,
     help="What to write, by its ending: .html, .pdf, .md, .csv, .tex or .json.",
 )
 @click.option("--title", default="Scissorhands report", show_default=True)

@@ -5,13 +5,12 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from .arguments import FILE, PATH, TRAINED
 from .console import err, out, say_json
 from .escape import plain
 from .evidence import say_packed
 from .exit_codes import exit_if_broken, exit_if_damaged
 from .options import (
-    MODEL,
-    PATH,
     depth_options,
     factory_option,
     json_option,
@@ -37,7 +36,7 @@ note_option = click.option("--note", default="", help="What to remember; the led
 
 @request.command()
 @ledger_option
-@click.option("--keys", type=PATH, metavar="FILE", required=True, help="A file with the key of a record in each line.")
+@click.option("--keys", type=FILE, metavar="FILE", required=True, help="A file with the key of a record in each line.")
 @click.option("--id", "name", default="", help="What the request is called, by default its number; name nobody.")
 @click.option("--received", default="", metavar="DATE", help="When it came, such as 2026-02-03; by default today.")
 @click.option("--due", default="+30d", show_default=True, metavar="DATE", help="A date, or days after it came.")
@@ -78,7 +77,7 @@ def show(ledger: Path, policy: Path | None, as_json: bool) -> None:
 
 
 @request.command()
-@click.argument("model", type=MODEL)
+@click.argument("model", type=TRAINED)
 @ledger_option
 @serve_options
 @factory_option

@@ -7,16 +7,17 @@ from typing import TYPE_CHECKING
 import click
 
 from ..errors import RunError
+from .arguments import PATH, PIPELINE
 from .console import err
 from .escape import plain
-from .options import PATH, device_option, given, settings_option
+from .options import device_option, given, settings_option
 
 if TYPE_CHECKING:
     from ..tasks.diffusion.prompts import Prompt
 
 
 @click.command()
-@click.argument("pipeline", type=PATH)
+@click.argument("pipeline", type=PIPELINE)
 @click.option(
     "--prompts",
     required=True,

@@ -5,9 +5,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from .arguments import FILE, TRAINED
 from .options import (
-    MODEL,
-    PATH,
     factory_option,
     given,
     long_run_options,
@@ -24,11 +23,11 @@ if TYPE_CHECKING:
 
 
 @click.command()
-@click.argument("model", type=MODEL, required=False, callback=required_unless("resume"))
+@click.argument("model", type=TRAINED, required=False, callback=required_unless("resume"))
 @scrub_options
 @factory_option
 @method_options
-@click.option("--tuned", type=PATH, metavar="FILE", help="The tuned.toml of 'tune': a method with its settings.")
+@click.option("--tuned", type=FILE, metavar="FILE", help="The tuned.toml of 'tune': a method with its settings.")
 @run_option
 @save_option
 @long_run_options

@@ -6,11 +6,10 @@ from typing import Any
 import click
 
 from ..choices import HOLDOUT
+from .arguments import MODEL, PATH
 from .console import err
 from .escape import plain
 from .options import (
-    MODEL,
-    PATH,
     arguments,
     data_options,
     long_run_options,

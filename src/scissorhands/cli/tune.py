@@ -7,14 +7,14 @@ from typing import TYPE_CHECKING, Any
 import click
 from click.core import ParameterSource
 
+from .arguments import PATH, TRAINED
 from .console import out, say_json
 from .escape import plain
 from .options import (
-    MODEL,
-    PATH,
     device_option,
     factory_option,
     json_option,
+    method_option,
     require_options,
     scrub_options,
     settings_option,
@@ -27,10 +27,10 @@ _OWN = ("method", "settings", "trials", "storage", "output", "seed", "as_json") 
 
 
 @click.command()
-@click.argument("model", type=MODEL)
+@click.argument("model", type=TRAINED)
 @scrub_options
 @factory_option
-@click.option("--method", default="scissorhands", show_default=True, help="A name from 'methods', or module:Class.")
+@method_option
 @settings_option("--set", "settings", help="A setting of the method that stays as it is.")
 @click.option("--trials", default=20, show_default=True, type=click.IntRange(1, 10_000), help="Runs in all.")
 @click.option(

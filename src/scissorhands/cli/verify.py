@@ -6,13 +6,14 @@ import click
 
 from ..errors import ReadError
 from ..verify.pack import verify as check
+from .arguments import FILE, PATH
 from .console import out, say_json
 from .escape import plain
-from .options import PATH, json_option, policy_option
+from .options import json_option, policy_option
 
 
 @click.command()
-@click.argument("pack", type=PATH)
+@click.argument("pack", type=FILE)
 @click.option("--model", type=PATH, metavar="FOLDER", help="The model, to compare its files with those in the pack.")
 @click.option("--ledger", type=PATH, metavar="DIR", help="The ledger, to compare the requests in the pack with it.")
 @click.option("--key", type=PATH, metavar="PUBLIC", help="The public key that must have signed the pack.")

@@ -10,13 +10,12 @@ from ..errors import FailedError, RunError
 from ..files import replacing, write_text
 from ..runs import Run
 from . import exports, pdf
+from .endings import require_ending
 from .figures.all import figures
 from .figures.figure import Chart, as_png, as_svg
 from .gathering import gathered
 from .page import is_page, page
 from .table import Table, tabulate
-
-ENDINGS = (".html", ".htm", ".pdf", ".md", ".csv", ".tex", ".json")
 
 
 @dataclass(frozen=True)
@@ -30,12 +29,7 @@ class Report:
 
 def require_place(output: Path, overwrite: bool = False) -> None:
     """Refuse a name whose ending says nothing, a folder, and a file that is no report, before anything is computed."""
-    if output.is_dir():
-        raise RunError(f"cannot write {output}: it is a folder.")
-    if output.suffix.lower() not in ENDINGS:
-        raise RunError(
-            f"cannot write {output}: give it a name that ends in {', '.join(ENDINGS[:-1])} or {ENDINGS[-1]}."
-        )
+    require_ending(output)
     if output.is_file() and not output.is_symlink() and not overwrite and not is_page(output):
         raise RunError(
             f"cannot write {output}: it exists and is not a page of scissorhands. "

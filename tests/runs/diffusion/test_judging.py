@@ -667,7 +667,7 @@ MISTAKES = {
     "a device that is not there": ("--classifier {resnet} --device tpu9", "there is no device 'tpu9' here."),
     "earlier images that are not there": (
         "--classifier {resnet} --against nowhere",
-        "nowhere has no readable metadata.csv",
+        "there is no folder 'nowhere'.",
     ),
 }
 
