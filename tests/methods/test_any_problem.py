@@ -26,7 +26,7 @@ def drawn(number: int) -> tuple[nn.Module, sh.Problem, Training]:
     def pick(*choices: T) -> T:
         return choices[int(torch.randint(len(choices), (), generator=draw))]
 
-    classes, count, noise, wrong = pick(2, 3, 5, 8, 10), pick(60, 120, 240, 480), pick(0.4, 0.8, 1.2), pick(0, 0.1, 0.3)
+    classes, count, noise, wrong = pick(2, 3, 5, 8, 10), pick(60, 100, 160, 240), pick(0.4, 0.8, 1.2), pick(0, 0.1, 0.3)
     labels = torch.arange(count) % classes
     centers = torch.randn(classes, 1, 4, 4, generator=draw)
     inputs = centers[labels] + noise * torch.randn(count, 1, 4, 4, generator=draw)

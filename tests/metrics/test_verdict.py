@@ -651,7 +651,7 @@ def test_a_model_that_remembers_and_is_damaged_is_told_both() -> None:
 def test_a_probe_of_a_hundred_records_beside_five_thousand_accuses_no_more_often_than_it_says() -> None:
     # Fails with 2 to 4 in 100: the variance of the few records is taken from themselves, and is small whenever they
     # happen to be all right. That of all records together, which are alike by hypothesis, is the one to take.
-    model, references = case(0, others=5000)
+    model, references = case(0)
     accused = 0
     for seed in range(300):
         probes = {"probe": guessed(100, 0.95, seed), "probe_others": guessed(5000, 0.95, 5_000 + seed)}

@@ -6,6 +6,7 @@ records like others, any of a stratum might have been the forgotten ones; that a
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from statistics import NormalDist
 
 import torch
@@ -101,6 +102,7 @@ def tail(strata: Strata, share: float, times: int = 1) -> Tail:
     return Tail(found, expected, min(1.0, chances[found:].sum().item()))
 
 
+@lru_cache(maxsize=128)
 def _hypergeometric(size: int, high: int, drawn: int) -> Tensor:
     """Return the chance of each number of high records among those drawn, from 0 to all that can be."""
     count = torch.arange(min(high, drawn) + 1, dtype=torch.float64)

@@ -77,11 +77,11 @@ def verdict(model: Observations, references: Sequence[Observations], kind: str) 
         return Verdict(UNKNOWN, "some outputs are NaN. Make the run again, with a lower learning rate.")
     kept, strata = [*losses(model, references)], _strata(model, references, kind)
     tests = [_Test(DAMAGED, loss.p, str(loss)) for loss in kept]
-    tests += [*_memory(strata, kind), *_knowledge(model, references, kind)] if strata else []
+    area = _Area.of(strata) if strata else None
+    tests += [*_memory(strata, area, kind), *_knowledge(model, references, kind)] if area else []
     significant = holm([test.p for test in tests], LEVEL)
     found = sorted((test for test, sure in zip(tests, significant, strict=True) if sure), key=lambda test: test.p)
     lost, marks = ([test for test in found if (test.call == DAMAGED) == damage] for damage in (True, False))
-    area = _Area.of(strata) if strata else None
     numbers = area.bounds if area else ()
     stands_out = f"{'; '.join(test.found for test in marks if test.call == marks[0].call)}; {area}." if marks else ""
     if lost:
@@ -103,15 +103,19 @@ def verdict(model: Observations, references: Sequence[Observations], kind: str) 
 
 @dataclass(frozen=True)
 class _Area:
-    """The AUC of forgotten against unseen records, and how far chance alone may take it."""
+    """The AUC of forgotten against unseen records, and its standard error."""
 
     area: float
-    width: float
+    error: float
 
     @classmethod
     def of(cls, strata: Strata) -> "_Area":
-        area, error = rank_sum(strata)
-        return cls(area, DEVIATIONS * error)
+        return cls(*rank_sum(strata))
+
+    @property
+    def width(self) -> float:
+        """Return how far chance alone may take it."""
+        return DEVIATIONS * self.error
 
     @property
     def bounds(self) -> tuple[float, float, float]:
@@ -187,13 +191,12 @@ def _doubt(
     return "", ""
 
 
-def _memory(strata: Strata, kind: str) -> Iterator[_Test]:
+def _memory(strata: Strata, area: _Area, kind: str) -> Iterator[_Test]:
     """Test whether forgotten records stand out: all of them a little, or a few of them very much."""
-    area, error = rank_sum(strata)
-    error = math.hypot(error, UNLIKE) if kind in _DOUBTS else error
+    error = math.hypot(area.error, UNLIKE) if kind in _DOUBTS else area.error
     times = 2 if kind in _DOUBTS else 1  # as often in the tail of normal scores with an AUC of 0.6, three deviations
-    yield _Test(UNDER, upper((area - 0.5) / error), "forgotten records stand out as known")
-    yield _Test(OVER, upper((0.5 - area) / error), "forgotten records stand out as avoided")
+    yield _Test(UNDER, upper((area.area - 0.5) / error), "forgotten records stand out as known")
+    yield _Test(OVER, upper((0.5 - area.area) / error), "forgotten records stand out as avoided")
     forgotten = sum(len(some) for some, _ in strata)
     for call, sign, how in ((UNDER, 1, "known"), (OVER, -1, "avoided")):
         most = tail([(sign * some, sign * rest) for some, rest in strata], _TAIL, times)
