@@ -98,7 +98,7 @@ def test_a_training_that_leaves_out_records_goes_on_without_the_list(
 
 def test_a_list_that_names_all_or_that_is_not_there_is_refused(photos: Path, tmp_path: Path) -> None:
     (tmp_path / "out.txt").write_text("\n".join(Source(name=str(photos)).load().train.keys))
-    for name, says in (("out.txt", "nothing is left to train on"), ("none.txt", "No such file")):
+    for name, says in (("out.txt", "'holdout' and 'exclude' leave nothing to train on"), ("none.txt", "No such file")):
         answer = cli(f"{TRAIN} --data {photos} --exclude {tmp_path}/{name} -o {tmp_path}/none")
         assert (answer.code, answer.out) == (2, "")
         assert says in answer.err

@@ -88,7 +88,8 @@ def _parts(data: Data, holdout: float, seed: int, left_out: Tensor) -> dict[str,
     found = {"retain": trained, "calibration": calibration, "audit": audit}
     parts = {name: replace(x, ids=x.ids[~torch.isin(x.ids, left_out)]) for name, x in found.items()}
     if len(parts["retain"]) == 0:
-        raise DataError("nothing is left to train on: 'holdout' and 'exclude' take all records.")
+        taken = "'holdout' and 'exclude' leave" if len(left_out) else "'holdout' leaves"
+        raise DataError(f"{taken} nothing to train on.")
     return {**parts, "test": Part(data.test, torch.arange(len(data.test)))}
 
 
