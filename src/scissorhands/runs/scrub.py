@@ -42,7 +42,8 @@ def scrub(
         begun = runs.begin(
             work, run_inputs("scrub", {**_inputs(source, posed, method, chosen.to_dict()), **costs}, place)
         )
-        log({"counts": dict(posed.counts), "kind": posed.record["split"].get("kind", "")})
+        if split := posed.record["split"].get("kind"):  # a pipeline has none, and no verdict
+            log({"counts": dict(posed.counts), "kind": split})
         before, observed_before = task.before(posed)
         cost = run_with_checkpoints(
             lambda case, keep: chosen.scrub(posed.model, case, keep), posed.model, posed.problem, work, place, log
