@@ -23,9 +23,10 @@ demo: $(READY)
 	$(VENV)/bin/scissorhands demo --overwrite
 	$(VENV)/bin/scissorhands demo --random --overwrite
 
-# The README's picture, from the demo.
+# The pictures of the README and of the tutorials, from the demos and from what the tutorials do.
 picture: demo
-	$(VENV)/bin/python .ci/picture.py runs/demo-random/report.html docs/report.png
+	$(VENV)/bin/scissorhands demo --diffusion --overwrite
+	$(VENV)/bin/python .ci/picture.py
 
 # The site: open site/index.html. The variable hides a notice about the future of a tool.
 docs: $(READY)

@@ -61,6 +61,7 @@ def test_the_shell_works_as_printed(tmp_path: Path, monkeypatch: pytest.MonkeyPa
         ("write_a_method", "Noise"),
         ("deletion_request", "holds: the ledger lists this pack for 1 request"),
         ("scrub_a_table", "Verdict("),
+        ("scrub_a_regression", "Verdict("),
         ("scrub_a_pytorch_file", "config.json net.pt"),
         ("scrub_a_hugging_face_dataset", "Verdict("),
         ("scrub_a_text_classifier", "model.safetensors tokenizer.json"),

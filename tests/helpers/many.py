@@ -116,6 +116,7 @@ MODELS: dict[str, Callable[[], nn.Module]] = {
     "resnet": lambda: resnet18(3, 1, width=2),
     "scaled": Scaled,
     "unlisted": lambda: Unlisted(_convnet()),
+    "number": lambda: nn.Sequential(nn.Flatten(), nn.Linear(64, 12), nn.Tanh(), nn.Linear(12, 1)),
 }
 
 
@@ -143,12 +144,21 @@ def problem(forget: int, retain: int, augment: str = "none") -> sh.Problem:
     return sh.Problem(*parts, seed=3, augment=augmentation(augment), warn_on_damage=False)
 
 
+def _numbers() -> sh.Problem:
+    """Numbers to predict: how bright the images are."""
+    known = stored(37)
+    records = Stored(known.inputs, 50 * known.inputs.mean((1, 2, 3)))
+    ids = torch.arange(37).split([6, 22, 9])
+    return sh.Problem(*(Part(records, some) for some in ids), seed=3)
+
+
 PROBLEMS: dict[str, Callable[[], sh.Problem]] = {
     "plain": lambda: replace(problem(6, 22), warn_on_damage=True),
     "augmented": lambda: problem(5, 21, "crop,flip"),
     "few": lambda: problem(3, 6),
     "one to forget": lambda: problem(1, 3),
     "one to retain": lambda: problem(3, 1),
+    "numbers": _numbers,
 }
 
 
@@ -186,6 +196,7 @@ def _cases() -> dict[str, Case]:
             found[f"{name} with {few}"] = Case("unlisted", _quick(name, batch_size=2, epochs=1), few)
     for model in ("mlp", "convnet"):
         found[f"finetune on {model}"] = Case(model, _quick("finetune"))
+    found["scissorhands on numbers"] = Case("number", _quick("scissorhands", epochs=1), "numbers")
     once: dict[str, Any] = {"reading": "paper", "batch_size": 11}
     variants: dict[str, dict[str, Any]] = {
         "as published": {"reading": "published", "parameters": "1.*, 5.*", "every": 2, "epochs": 1},

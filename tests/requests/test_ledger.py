@@ -124,7 +124,7 @@ def test_keys_that_are_not_those_of_the_request_are_refused(tmp_path: Path) -> N
     ("command", "says"),
     [
         ("add --ledger {0}/ledger --keys {0}/empty.txt", "names no record"),
-        ("add --ledger {0}/ledger --keys {0}/gone.txt", "there is no file"),
+        ("add --ledger {0}/ledger --keys {0}/gone.txt", "No such file"),
         ("add --ledger {0}/ledger --keys {0}/keys.txt --id 1", "has a request '1' already"),
         ("add --ledger {0}/ledger --keys {0}/keys.txt --id ../a", "cannot name a request"),
         ("add --ledger {0}/ledger --keys {0}/keys.txt --due soon", "'soon' is not a date"),

@@ -11,12 +11,12 @@ from ..errors import DataError, ModelError, RunError, SettingError, did_you_mean
 
 
 class _Path(click.ParamType):  # type: ignore[type-arg]  # generic only in later releases of click
-    """A path; `~` is the user's home. With `what` something must be there."""
+    """A path; `~` is the user's home. If it is `refused`, in these words, where nothing is, something must be there."""
 
     name = "path"
 
-    def __init__(self, what: str = "") -> None:
-        self.what = what
+    def __init__(self, refused: str = "") -> None:
+        self.refused = refused
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Path:
         if str(value) == "":
@@ -25,8 +25,8 @@ class _Path(click.ParamType):  # type: ignore[type-arg]  # generic only in later
             path = Path(value).expanduser()
         except RuntimeError as error:
             self.fail(f"'{value}': {error}", param, ctx)
-        if self.what and _is_absent(path):
-            raise RunError(f"there is no {self.what} '{path}'.")
+        if self.refused and _is_absent(path):
+            raise RunError(self.refused.replace("PATH", str(path)))
         return path
 
 
@@ -56,7 +56,8 @@ class _Trained(_Model):
         found = super().convert(value, param, ctx)
         path = Path(str(found))
         may_be_on_hub = len(path.parts) == 2 and not path.is_absolute() and not path.parent.exists()
-        if found and not path.suffix and not may_be_on_hub and _is_absent(path):
+        resumed = ctx and ctx.params.get("resume")  # what a run was begun with cannot be named again, there or not
+        if found and not resumed and not path.suffix and not may_be_on_hub and _is_absent(path):
             raise ModelError(f"there is no model folder '{path}'.")
         return found
 
@@ -86,10 +87,8 @@ class _Forget(click.ParamType):  # type: ignore[type-arg]
 
 _OWN = "Or name your own: module:Class."
 PATH, MODEL, TRAINED, METHOD, FORGET = _Path(), _Model(), _Trained(), _Method(), _Forget()
-RUN, BEGUN, PIPELINE, FILE, FOLDER = (
-    *(_Path("run folder"), _Begun(), _Path("pipeline folder")),
-    *(_Path("file"), _Path("folder")),
-)
+RUN, BEGUN, PIPELINE = _Path("there is no run folder 'PATH'."), _Begun(), _Path("there is no pipeline folder 'PATH'.")
+FOLDER, FILE = _Path("there is no folder 'PATH'."), _Path("PATH cannot be read: No such file or directory.")
 
 
 def _is_absent(path: Path) -> bool:

@@ -49,7 +49,7 @@ def pack(
     statement |= {"drift": drift, "policy": judgment}
     title, kept = f"Evidence of {run.folder.name}", broken if policy else None
     # Bins of losses have edges, by which who has the model and a record could tell that it is not among the forgotten.
-    shown = page.page(table.tabulate([run]), [run], title, policy=kept, without=["losses"])
+    shown = page.page(table.tabulate([run]), [run], title, policy=kept, without=["losses"], named=False)
     members = {
         STATEMENT: as_json(statement),
         RECORD: read_bytes(folder / "run.toml"),

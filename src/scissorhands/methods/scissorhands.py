@@ -55,6 +55,7 @@ from .calibration import Cooldown, Targets
 _MAX_EXTENSION = 5  # times as many epochs, if bounded, while the model is damaged
 _ATTEMPTS = 4  # to repair without damage, if calibrated, each with a quarter of the learning rate
 _STEPS, _SMALL_BATCH = 50, 8  # if calibrated, an epoch has so many steps, unless batches would be smaller than this
+_STEEP = 0.25  # of SGD's learning rate is left where numbers are predicted: the slope of a squared error has no bound
 _PASSES = 2  # over the data to forget in an epoch, if calibrated
 
 
@@ -131,7 +132,8 @@ class Scissorhands(Method):
     lr: float = setting(
         Depends("reading", rate(5e-3), {"calibrated": rate(0.05)}),
         positive,
-        "learning rate; if calibrated, at the start, and lower where an epoch has more than 50 steps",
+        "learning rate; if calibrated, at the start, and lower where an epoch has more than 50 steps, or a quarter of "
+        "it where SGD learns to predict numbers",
     )
     batch_size: int = setting(
         Depends("reading", 64, {"paper": 256, "published": 256}),
@@ -192,6 +194,7 @@ class Scissorhands(Method):
         targets, best, least = Targets(model, problem), original, math.inf
         size = self._enough_steps(problem)
         lr = self.lr * min(1.0, _STEPS / problem.steps(problem.retain, size))
+        lr *= _STEEP if problem.regression and self.optimizer == "sgd" else 1.0
         for attempt in range(_ATTEMPTS):
             restore(model, original)
             self._trim(model, problem, log)

@@ -70,13 +70,15 @@ def page(
     policy: Sequence[str] | None = None,
     skipped: Sequence[str] = (),
     without: Sequence[str] = (),
+    named: bool = True,
 ) -> str:
     """Return the page as text, with the pictures that benches among the `folders` left.
 
     With `records` it shows pictures of records, too, where there are some. `policy` says which lines of a policy are
-    broken, `skipped` which folders were left out, and why, and `without` which figures the page is not to have.
+    broken, `skipped` which folders were left out, and why, and `without` which figures the page is not to have. Unless
+    it is `named`, it has no names of classes, which may be people.
     """
-    drawn = [figure for figure in figures(table) if figure.name not in without]
+    drawn = [figure for figure in figures(table, named) if figure.name not in without]
     template = _template()
     known: dict[str, Any] = {
         "title": title,

@@ -64,7 +64,7 @@ def _claim(folder: Path, about: dict[str, Any]) -> None:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise RunError(f"cannot write to {folder}: {error.strerror}.") from None
-    if about != known:
+    if {**about, "command": ""} != {**known, "command": ""}:  # the command that made it stays, however it goes on
         write_text(folder / ABOUT, json.dumps(about, indent=1) + "\n", private=True)
 
 

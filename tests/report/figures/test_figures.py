@@ -12,7 +12,7 @@ import torch
 
 from helpers.commands import cli
 from scissorhands.metrics import METRICS
-from scissorhands.report.figures import losses, progress, tradeoff, trimmed
+from scissorhands.report.figures import classes, losses, progress, tradeoff, trimmed
 from scissorhands.report.figures.all import figures
 from scissorhands.report.figures.figure import Figure, for_page
 from scissorhands.report.figures.kept import events
@@ -147,6 +147,9 @@ def test_classes_are_called_what_the_model_calls_them(run: Run, tmp_path: Path) 
         rows = made(there)["classes"].rows
         assert {row["class"] for row in rows} <= {f"digit {n}" for n in range(10)}
         assert "digit 0 before" in made(there)["classes"].words[0]
+        found = classes.classes(tabulate([there]), named=False)
+        assert found is not None
+        assert "digit" not in json.dumps([*found.rows, *found.words])
     for damaged in ("not JSON", "[]", '{"classes": 3}', '{"id2label": {"' + "9" * 5000 + '": "x", "²": "y"}}'):
         own.write_text(damaged)
         assert {row["class"] for row in made(there)["classes"].rows} <= {str(n) for n in range(10)}

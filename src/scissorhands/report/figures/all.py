@@ -1,5 +1,7 @@
 """The figures of a page, in their order."""
 
+from collections.abc import Callable
+
 from ..table import Table
 from .attacks import attacks
 from .body_parts import body_parts
@@ -12,9 +14,12 @@ from .sweep import sweep
 from .tradeoff import tradeoff
 from .trimmed import trimmed
 
-_FIGURES = (tradeoff, differences, losses, attacks, classes, sweep, body_parts, trimmed, progress)
+_FIGURES: tuple[Callable[[Table], Figure | None], ...] = (
+    *(tradeoff, differences, losses, attacks, classes, sweep, body_parts, trimmed, progress),
+)
 
 
-def figures(table: Table) -> list[Figure]:
-    """Return the figures for which the runs of a table have data."""
-    return [found for figure in _FIGURES if (found := figure(table))]
+def figures(table: Table, named: bool = True) -> list[Figure]:
+    """Return the figures for which the runs of a table have data; classes have names only if they are to be `named`."""
+    made = (classes(table, named) if figure is classes else figure(table) for figure in _FIGURES)
+    return [figure for figure in made if figure]

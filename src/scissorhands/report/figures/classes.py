@@ -15,11 +15,14 @@ _STATES = {BEFORE: SOFT, AFTER: RETAIN, RETRAINED: INK}
 _RUNS = 12
 
 
-def classes(table: Table) -> Figure | None:
-    """Return the accuracies by class, where runs keep outputs on the test data from before and after."""
+def classes(table: Table, named: bool = True) -> Figure | None:
+    """Return the accuracies by class, where runs keep outputs on the test data from before and after.
+
+    Classes are called by their number unless they are `named`, where the model knows their names.
+    """
     charts, rows = [], []
     for row in table.rows[:_RUNS]:
-        if row.method not in ("original", table.reference) and (found := _accuracies(row.runs[0])):
+        if row.method not in ("original", table.reference) and (found := _accuracies(row.runs[0], named)):
             charts.append(Chart("", _chart(found), row.method))
             rows += [{"run": row.method, **one} for one in found]
     if not charts:
@@ -36,7 +39,7 @@ def classes(table: Table) -> Figure | None:
     )
 
 
-def _accuracies(run: Run) -> list[dict[str, Any]]:
+def _accuracies(run: Run, named: bool) -> list[dict[str, Any]]:
     """Return the accuracy of each class and model; of many classes, those that changed most."""
     known = {state: said["test"] for state, said in states(run).items() if "test" in said}
     found = {state: _by_class(said) for state, said in known.items() if not said.regression}
@@ -46,7 +49,7 @@ def _accuracies(run: Run) -> list[dict[str, Any]]:
         label: abs(found[AFTER][label] - found[BEFORE][label]) for label in found[AFTER].keys() & found[BEFORE].keys()
     }
     shown = sorted(sorted(change, key=lambda label: -change[label])[:_CLASSES])
-    names = class_names(run)
+    names = class_names(run) if named else {}
     return [
         {"class": names.get(label, str(label)), "model": state, "accuracy": accuracies[label]}
         for label in shown

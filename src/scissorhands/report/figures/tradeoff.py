@@ -99,11 +99,11 @@ def _good(rows: Sequence[dict[str, Any]], drawn: bool, kept: str, forgotten: str
 
 
 def _words(rows: Sequence[dict[str, Any]], kept: str, forgotten: str) -> list[str]:
-    found = []
+    found, digits = [], ".4g" if forgotten == "forget_mae" else ".1f"
     for what in dict.fromkeys(row["what"] for row in rows):
         own = [row for row in rows if row["what"] == what]
         across, up = (sum(row[name] for row in own) / len(own) for name in ("kept", "forget"))
-        found.append(f"{what}: {_TITLES[forgotten]}: {up:.4g}; {_TITLES[kept]}: {across:.4g}.")
+        found.append(f"{what}: {_TITLES[forgotten]}: {up:{digits}}; {_TITLES[kept]}: {across:{digits}}.")
     return found
 
 
