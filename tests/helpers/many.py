@@ -149,7 +149,8 @@ def _numbers() -> sh.Problem:
     known = stored(37)
     records = Stored(known.inputs, 50 * known.inputs.mean((1, 2, 3)))
     ids = torch.arange(37).split([6, 22, 9])
-    return sh.Problem(*(Part(records, some) for some in ids), seed=3)
+    forget, retain, unseen = (Part(records, some) for some in ids)
+    return sh.Problem(forget, retain, unseen, seed=3)
 
 
 PROBLEMS: dict[str, Callable[[], sh.Problem]] = {

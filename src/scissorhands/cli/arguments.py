@@ -56,7 +56,7 @@ class _Trained(_Model):
         found = super().convert(value, param, ctx)
         path = Path(str(found))
         may_be_on_hub = len(path.parts) == 2 and not path.is_absolute() and not path.parent.exists()
-        resumed = ctx and ctx.params.get("resume")  # what a run was begun with cannot be named again, there or not
+        resumed = ctx and isinstance(ctx.params.get("resume"), Path)  # then no model can be named, there or not
         if found and not resumed and not path.suffix and not may_be_on_hub and _is_absent(path):
             raise ModelError(f"there is no model folder '{path}'.")
         return found
