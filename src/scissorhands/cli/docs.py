@@ -4,6 +4,7 @@ python -m scissorhands.cli.docs docs      # writes the pages into the folder
 """
 
 import sys
+import textwrap
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -15,7 +16,8 @@ from ..data.sources import Source
 from ..evaluation.context import Evaluation
 from ..methods import choose_optimizer
 from ..methods.training import Training
-from ..metrics import METRICS
+from ..metrics import METRICS, Metric
+from ..metrics.metric import ANY, NUMBERS
 from ..runs.diffusion.judging import Judging
 from ..settings import Settings
 from ..tasks import methods
@@ -31,6 +33,7 @@ def methods_page() -> str:
         lines += ["", f"## `{name}`", "", summary(kind), f"*{kind.paper}.*", ""]
         lines += [details(kind), ""] if details(kind) else []
         lines += [f"Needs {kind.needs}.", ""] if kind.needs else []
+        lines += ["Not where labels are numbers to predict.", ""] if kind.needs_classes else []
         more = "; with Adam, once more" if choose_optimizer(kind, "adam") else ""
         lines += [
             f"Takes at most {kind.copies} times the model's size in memory, besides the model and the batch{more}.",
@@ -68,7 +71,9 @@ also held against its original.
 - **damaged**: it is right about fewer of the records that it should have kept, retained or unseen (calibration, audit
   and test together), than the original or than the reference, by more than chance and another seed explain; the
   original may be 5 points better, the reference 2. The reason names the records, with both accuracies. A model that is
-  damaged and under- or over-forgotten as well is called damaged, and the reason says both.
+  damaged and under- or over-forgotten as well is called damaged, and the reason says both. Of numbers to predict, mean
+  absolute errors are compared: as shares of the mean distance of the labels from their median, the original may be 10
+  points better, the reference 2.
 - **under-forgotten**: forgotten records stand out as known, with an AUC above 0.5; or too many of them are among the
   5 % that stand out most, which finds a memory of a few; or the model knows a class that it should not; or a linear
   probe of its features finds what was forgotten.
@@ -125,20 +130,41 @@ _DRAWN = """## What a pipeline draws
 `scissorhands judge` measures folders of images; see [diffusion.md](diffusion.md)."""
 
 
+_NUMBERS = """## Numbers to predict
+
+Where labels are numbers and not classes (regression), these take the place of accuracies and of attacks on
+probabilities.
+{shared}
+R² is 1 − Σ(prediction − label)² / Σ(label − mean)². **Avg. Gap** is then the mean distance to the retrained
+model in MAE forget, MAE retain and MAE test, so it has the unit of the labels, and no two data sets are compared by it.
+"""
+
+
 def metrics_page() -> str:
     """Return every metric as Markdown: what it means, what a retrained model scores, when it misleads."""
     lines = [_INTRODUCTION]
+    of_classes = {name: metric for name, metric in METRICS.items() if metric.labels != NUMBERS}
     for level in (*LEVELS, "drawn"):
         lines += [f"## Level {level}" if level in LEVELS else _DRAWN, ""]
-        lines += ["| metric | best | what it means | a retrained model | when it misleads |", "|---|---|---|---|---|"]
-        lines += [
-            f"| {metric.title} `{name}` | {metric.best} | {metric.meaning} | {metric.retrained} | {metric.misleads} |"
-            for name, metric in METRICS.items()
-            if metric.level == level
-        ]
-        lines.append("")
+        lines += [*_rows({name: metric for name, metric in of_classes.items() if metric.level == level}), ""]
+    own = {name: metric for name, metric in METRICS.items() if metric.labels == NUMBERS}
+    shared = ", ".join(metric.title for metric in METRICS.values() if metric.labels == ANY)
+    told = f"Of the others, {shared} are measured, too: a record is known the better, the smaller its absolute error."
+    lines += [_NUMBERS.format(shared=textwrap.fill(told, 120)), *_rows(own), ""]
     lines += [_VERDICT, "## What can be set", "", *_settings(Evaluation)]
     return "\n".join(lines) + "\n"
+
+
+def _rows(metrics: Mapping[str, Metric]) -> list[str]:
+    """Return metrics as a Markdown table."""
+    return [
+        "| metric | best | what it means | a retrained model | when it misleads |",
+        "|---|---|---|---|---|",
+        *(
+            f"| {metric.title} `{name}` | {metric.best} | {metric.meaning} | {metric.retrained} | {metric.misleads} |"
+            for name, metric in metrics.items()
+        ),
+    ]
 
 
 _RECIPES = """# Recipes, key by key

@@ -81,7 +81,7 @@ def test_any_module_takes_rows_of_a_table(table: pd.DataFrame, tmp_path: Path, m
         ("--model mlp --data cancer.csv --label diagnosi", "Did you mean 'diagnosis'?"),
         ("--model mlp --data cancer.csv", "no column seems to hold the label"),
         ("--model mlp --data cancer.csv --label diagnosis --data-set label=patient", "say 'label' with --label"),
-        ("--model mlp --data cancer.csv --label 'mean radius'", "cannot be the label"),
+        ("--model mlp --data cancer.csv --label 'mean radius' --data-set task=classification", "cannot be the label"),
     ],
 )
 def test_what_does_not_fit_is_refused_in_one_line(command: str, says: str) -> None:
@@ -93,6 +93,7 @@ def test_what_does_not_fit_is_refused_in_one_line(command: str, says: str) -> No
 
 def test_a_label_without_data_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
+    Path("model").mkdir()
     assert "--label needs --data" in cli("scrub model --forget class:3 --label a -o out").err
 
 

@@ -102,7 +102,7 @@ def for_page(content: Any) -> str:
     """Return plain values as JSON that can stand in a page, with colors that follow the page's.
 
     >>> for_page({"fill": "#c2410c", "text": "</script>"})
-    '{"fill": "var(--forget)", "text": "\\\\u003c/script>"}'
+    '{"fill":"var(--forget)","text":"\\\\u003c/script>"}'
     """
     text = json.dumps(packed(content), separators=(",", ":"))
     for color, name in NAMES.items():
