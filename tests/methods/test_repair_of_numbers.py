@@ -49,7 +49,8 @@ def network(hidden: int = 128) -> nn.Module:
 def problem_of(data: Stored, forget: int, held: int) -> sh.Problem:
     """Forget the first records; the last are never trained on."""
     ids = torch.arange(len(data)).split([forget, len(data) - forget - held, held])
-    return sh.Problem(*(Part(data, some) for some in ids), seed=3, warn_on_damage=False)
+    forget, retain, unseen = (Part(data, some) for some in ids)
+    return sh.Problem(forget, retain, unseen, seed=3, warn_on_damage=False)
 
 
 @pytest.fixture(scope="module")
@@ -233,7 +234,8 @@ def test_without_settings_it_leaves_models_of_numbers_usable(number: int) -> Non
     order = torch.randperm(count, generator=draw)
     forget, held = (1, count // 10, count // 4)[number // 4], count // 5
     parts = (order[:forget], order[forget:-held], order[-held:])
-    problem = sh.Problem(*(Part(data, some.sort().values) for some in parts), seed=number, warn_on_damage=False)
+    gone, kept, unseen = (Part(data, some.sort().values) for some in parts)
+    problem = sh.Problem(gone, kept, unseen, seed=number, warn_on_damage=False)
     torch.manual_seed(number)
     hidden = (nn.Identity(), nn.Dropout(0.2), nn.LayerNorm(64))[number % 3]
     model = Regressor(nn.Sequential(nn.Linear(10, 64), hidden, nn.ReLU(), nn.Linear(64, 1)))
