@@ -49,8 +49,8 @@ def network(hidden: int = 128) -> nn.Module:
 def problem_of(data: Stored, forget: int, held: int) -> sh.Problem:
     """Forget the first records; the last are never trained on."""
     ids = torch.arange(len(data)).split([forget, len(data) - forget - held, held])
-    forget, retain, unseen = (Part(data, some) for some in ids)
-    return sh.Problem(forget, retain, unseen, seed=3, warn_on_damage=False)
+    gone, kept, unseen = (Part(data, some) for some in ids)
+    return sh.Problem(gone, kept, unseen, seed=3, warn_on_damage=False)
 
 
 @pytest.fixture(scope="module")
