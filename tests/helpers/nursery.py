@@ -348,6 +348,7 @@ def _serve() -> Mapping[str, Any] | None:
             answer = os.fork()
             if answer == 0:
                 return asked
+            ended.pop(answer, None)  # an earlier child may have had this number
         elif "import" in asked:
             sys.path.insert(0, str(TESTS))
             importlib.import_module(asked["import"])
